@@ -1,0 +1,1 @@
+"""The report generators: one tidy table in, Markdown, HTML, CSV and figures out."""
