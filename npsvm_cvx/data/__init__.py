@@ -1,0 +1,1 @@
+"""The UCI sets as gzipped CSV, their schema, and where each came from (PROVENANCE.md)."""
