@@ -1,0 +1,1 @@
+"""The paper's variants and a few new losses, one file each.  The folder is the registry: a file here is available."""

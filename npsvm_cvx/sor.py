@@ -1,0 +1,484 @@
+r"""Successive overrelaxation on whitened rows: arrays in, arrays out.  Knows no model; imports nothing from above.
+
+The problem, for whitened rows F (l x d) and per-sample numbers:
+
+.. math::
+    \max_{a}\; -\tfrac12 |F^\top a|^2 - \sum_i h_i(a_i),\qquad
+    h_i(a) = \mathrm{linear}_i\,a + \tfrac12\,\mathrm{curvature}_i\,a^2 + \mathrm{constant}_i,\quad
+    \mathrm{lower}_i \le a \le \mathrm{upper}_i
+
+It is the dual of :math:`\min_w \tfrac12|w|^2 + \sum_i \phi_i(f_i^\top w)` with
+:math:`\phi_i(t) = \sup_a (-a t - h_i(a))`, and at ``w = F'a`` the duality gap is the sum of the brackets
+:math:`\phi_i(t_i) + h_i(a_i) + a_i t_i \ge 0`: complementarity, sample by sample, without cancellation.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+
+Array = NDArray[np.float64]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+# reassociation lets the dot products use vector registers; NaN and infinity keep their meaning
+_FASTMATH = {"reassoc", "contract", "nsz"}
+
+
+def _jit(function: _Function) -> _Function:
+    """Compile on first call; keep the result on disk where there is a place for it, and do without where not."""
+    try:
+        return njit(cache=True, fastmath=_FASTMATH, nogil=True)(function)  # type: ignore[no-any-return]
+    except RuntimeError:  # no writable cache folder, or no source file (a frozen or zipped install)
+        return njit(fastmath=_FASTMATH, nogil=True)(function)  # type: ignore[no-any-return]
+
+
+class Terms(NamedTuple):
+    """``h_i``, four numbers a sample, and the constant that makes the dual value the model's."""
+
+    linear: Array
+    curvature: Array
+    lower: Array
+    upper: Array
+    constant: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        n: int,
+        linear: float | Array,
+        curvature: float | Array = 0.0,
+        lower: float | Array = -np.inf,
+        upper: float | Array = np.inf,
+        constant: float = 0.0,
+    ) -> Terms:
+        """Return the terms of n samples, scalars standing for every sample; raise ValueError for impossible ones."""
+        rows = [np.array(np.broadcast_to(np.asarray(x, float), (n,))) for x in (linear, curvature, lower, upper)]
+        terms = cls(*rows, float(constant))
+        if np.isnan(np.concatenate([*rows, [constant]])).any():
+            raise ValueError("linear, curvature, lower, upper and constant must not be NaN.")
+        if not (np.isfinite(terms.linear).all() and np.isfinite(terms.curvature).all()):
+            raise ValueError("linear and curvature must be finite.")
+        if (terms.curvature < 0).any():
+            raise ValueError("curvature must be nonnegative: the dual would not be concave.")
+        if (terms.lower > terms.upper).any() or (terms.lower == np.inf).any() or (terms.upper == -np.inf).any():
+            raise ValueError("lower must not exceed upper.")
+        return terms
+
+    def conjugate_point(self, t: Array) -> Array:
+        """Return the a that attains ``phi_i(t_i)`` (either end where every a does; infinite where nothing does)."""
+        slope = -(t + self.linear)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            flat = np.where(slope > 0, self.upper, np.where(slope < 0, self.lower, 0.0))
+            free = np.where(self.curvature > 0, slope / self.curvature, flat)
+        return np.clip(free, self.lower, self.upper)
+
+    def phi(self, t: Array) -> Array:
+        """Return ``phi_i(t_i)`` without the constant; infinite where the supremum is."""
+        best = self.conjugate_point(t)
+        with np.errstate(invalid="ignore"):
+            value = -(t + self.linear) * best - self.curvature * best**2 / 2
+        return np.where(np.isnan(value), 0.0, np.where(np.isfinite(best), value, np.inf))
+
+    def brackets(self, a: Array, t: Array) -> Array:
+        """Return ``phi_i(t_i) + h_i(a_i) + a_i t_i``, each nonnegative, computed without cancellation."""
+        slope = -(t + self.linear)
+        best = self.conjugate_point(t)
+        with np.errstate(invalid="ignore"):
+            step = best - a
+            value = step * (slope - self.curvature * best) + self.curvature * step**2 / 2
+        return np.where(np.isfinite(best), np.maximum(value, 0.0), np.where(slope == 0, 0.0, np.inf))
+
+    def h(self, a: Array) -> float:
+        """Return the sum of ``h_i(a_i)``, the constant included."""
+        return float(self.linear @ a + self.curvature @ (a * a) / 2 + self.constant)
+
+
+@dataclass(frozen=True)
+class SORResult:
+    """Where the iteration ended, with the gap that says how near the optimum that is.
+
+    Attributes
+    ----------
+    a : (l,) array
+        Multipliers, inside their domain exactly.
+    w : (d,) array
+        ``F'a``, the plane in whitened coordinates.
+    primal, dual, gap : float
+        Objective values at w and a, and the sum of the brackets, an upper bound on either's distance to optimal.
+    relative_gap : float
+        ``gap / max(|primal|, |dual|)``.
+    sweeps : int
+    converged : bool
+        Whether the relative gap asked for was reached.
+    status : str
+        "converged", "iteration limit", "time limit" or "stalled" (no further progress at working precision).
+    """
+
+    a: Array
+    w: Array
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    sweeps: int
+    converged: bool
+    status: str
+
+
+@_jit
+def _sweep(  # pragma: no cover - compiled
+    F: Array, norms: Array, linear: Array, curvature: Array, lower: Array, upper: Array,
+    a: Array, w: Array, relaxation: float, order: NDArray[np.intp],
+) -> None:  # fmt: skip
+    """One pass over the samples in ``order``; a and w are updated in place, w staying F'a."""
+    for k in range(order.size):
+        i = order[k]
+        row = F[i]
+        slope = linear[i] + curvature[i] * a[i]
+        for j in range(row.size):
+            slope += row[j] * w[j]
+        scale = norms[i] + curvature[i]
+        if scale > 0.0:
+            target = min(max(a[i] - slope / scale, lower[i]), upper[i])
+            new = min(max(a[i] + relaxation * (target - a[i]), lower[i]), upper[i])
+        elif slope < 0.0:
+            new = upper[i]
+        elif slope > 0.0:
+            new = lower[i]
+        else:
+            new = a[i]
+        change = new - a[i]
+        if change != 0.0:
+            a[i] = new
+            for j in range(row.size):
+                w[j] += change * row[j]
+
+
+def compress(F: Array) -> Array:
+    """Return rows with the same inner products in no more columns than rows.
+
+    With more columns than rows the sweep would pay for coordinates no row distinguishes.
+    """
+    l, d = F.shape
+    if d <= l:
+        return np.ascontiguousarray(F, dtype=float)
+    return np.ascontiguousarray(np.linalg.qr(F.T, mode="r").T)
+
+
+def sor(
+    F: Array,
+    terms: Terms,
+    *,
+    relaxation: float = 1.0,
+    tol: float = 1e-8,
+    max_sweeps: int = 10_000,
+    time_limit: float | None = None,
+    start: Array | None = None,
+    random_state: int = 0,
+    finish: bool = True,
+) -> SORResult:
+    r"""Maximise the dual above by SOR sweeps, each followed, when they slow down, by an active-set step.
+
+    Parameters
+    ----------
+    F : (l, d) array
+        Whitened margin rows.
+    terms : Terms
+        ``h_i``: linear, curvature, lower, upper, and the constant.
+    relaxation : float in (0, 2)
+        One is coordinate ascent; the field's SOR is anything in the interval.
+    tol : float
+        Stop when ``gap <= tol * max(|primal|, |dual|)``.
+    max_sweeps : int
+    time_limit : float, optional
+        Seconds; looked at between sweeps.
+    start : (l,) array, optional
+        Multipliers to begin from; clipped to their domain.
+    random_state : int
+        Seed of the order of the samples, drawn anew for each sweep.
+    finish : bool
+        Whether to take the active-set steps that end on the exact solution.
+
+    Raises
+    ------
+    ValueError
+        Non-finite F, relaxation outside (0, 2), lengths that disagree, or an unbounded dual.
+
+    Examples
+    --------
+    The hinge loss on one row: ``max a - |f|^2 a^2 / 2`` on [0, 1].
+
+    >>> result = sor(np.array([[2.0, 0.0]]), Terms.of(1, linear=-1.0, lower=0.0, upper=1.0))
+    >>> float(result.a[0]), result.gap, result.converged
+    (0.25, 0.0, True)
+
+    Notes
+    -----
+    The iteration is that of Mangasarian and Musicant (1999) on the whitened rows, with exact coordinate steps.
+    """
+    rows = np.ascontiguousarray(F, dtype=float)
+    if rows.ndim != 2 or not np.isfinite(rows).all():
+        raise ValueError("F must be a finite matrix.")
+    n = rows.shape[0]
+    if any(len(x) != n for x in terms[:4]):
+        raise ValueError(f"F has {n} rows, the terms are for {len(terms.linear)}.")
+    if not 0 < relaxation < 2:
+        raise ValueError(f"relaxation={relaxation!r} must lie in (0, 2).")
+    if not tol >= 0:
+        raise ValueError(f"tol={tol!r} must be nonnegative.")
+    rows = compress(rows)
+    norms = np.einsum("ij,ij->i", rows, rows)
+    _refuse_unbounded(norms, terms)
+    begin = np.zeros(n) if start is None else np.array(start, dtype=float)
+    if begin.shape != (n,) or not np.isfinite(begin).all():
+        raise ValueError(f"start must be {n} finite numbers.")
+    a = np.clip(begin, terms.lower, terms.upper)
+    w = rows.T @ a
+    rng = np.random.default_rng(random_state)
+    deadline = np.inf if time_limit is None else time.monotonic() + time_limit
+    numbers = (terms.linear, terms.curvature, terms.lower, terms.upper)
+
+    best = _score(rows, terms, a, w, 0, tol)
+    sweeps, interval, idle = 0, 1, 0
+    while not best.converged and idle < _PATIENCE:
+        if sweeps >= max_sweeps:
+            return _with_status(rows, F, best, "iteration limit")
+        if time.monotonic() > deadline:
+            return _with_status(rows, F, best, "time limit")
+        for _ in range(min(interval, max_sweeps - sweeps)):
+            _sweep(rows, norms, *numbers, a, w, relaxation, rng.permutation(n))
+            sweeps += 1
+        w = rows.T @ a
+        now = _score(rows, terms, a, w, sweeps, tol)
+        if finish and not now.converged and sweeps > 2:
+            a = _active_set(rows, terms, a, w, deadline)
+            w = rows.T @ a
+            now = _score(rows, terms, a, w, sweeps, tol)
+        idle = 0 if now.gap < 0.9 * best.gap else idle + 1
+        if now.gap <= best.gap or not np.isfinite(best.gap):
+            best = now
+        interval = min(interval + 1, 25)
+    return _with_status(rows, F, best, "converged" if best.converged else "stalled")
+
+
+_PATIENCE = 40  # gap evaluations without a tenth of progress before the iteration is called stalled
+
+
+def _refuse_unbounded(norms: Array, terms: Terms) -> None:
+    flat = (norms + terms.curvature) == 0
+    up = flat & (terms.linear < 0) & ~np.isfinite(terms.upper)
+    down = flat & (terms.linear > 0) & ~np.isfinite(terms.lower)
+    if (up | down).any():
+        raise ValueError(
+            f"the dual is unbounded: row {int(np.argmax(up | down))} of F is zero and its multiplier has no bound, "
+            "so no plane meets that margin."
+        )
+
+
+def _score(rows: Array, terms: Terms, a: Array, w: Array, sweeps: int, tol: float) -> SORResult:
+    t = rows @ w
+    gap = float(terms.brackets(a, t).sum())
+    dual = -float(w @ w) / 2 - terms.h(a)
+    primal = dual + gap
+    scale = max(abs(primal), abs(dual))
+    relative = gap / scale if scale > 0 and np.isfinite(gap) else (0.0 if gap == 0 else np.inf)
+    return SORResult(a.copy(), w.copy(), primal, dual, gap, relative, sweeps, relative <= tol, "")
+
+
+def _with_status(rows: Array, F: Array, result: SORResult, status: str) -> SORResult:
+    w = result.w if rows.shape == F.shape else F.T @ result.a
+    return SORResult(
+        result.a, w, result.primal, result.dual, result.gap, result.relative_gap, result.sweeps,
+        result.converged, status,
+    )  # fmt: skip
+
+
+_LARGEST_FACE = 2500  # free multipliers beyond which one dense step costs more than many sweeps
+
+
+def _active_set(rows: Array, terms: Terms, a: Array, w: Array, deadline: float, steps: int = 15) -> Array:
+    """Maximise the dual over the face of the box where a lies, move there as far as the box allows, and repeat.
+
+    Each step increases the dual, so it can be taken at any time; when the free set is the optimal one, one step ends
+    on the exact solution.
+    """
+    a, w = a.copy(), w.copy()
+    for _ in range(steps):
+        slope = rows @ w + terms.linear + terms.curvature * a
+        at_lower, at_upper = a <= terms.lower, a >= terms.upper
+        # a multiplier at its bound leaves it when its slope says so
+        free = ~(at_lower & (slope >= 0)) & ~(at_upper & (slope <= 0))
+        count = int(free.sum())
+        if count == 0 or min(count, rows.shape[1]) > _LARGEST_FACE or time.monotonic() > deadline:
+            break
+        direction = np.zeros_like(a)
+        direction[free] = _newton(rows[free], terms.curvature[free], slope[free])
+        moved = _line_search(rows, terms, a, slope, direction)
+        if moved is None:
+            break
+        a = moved
+        w = rows.T @ a
+    return a
+
+
+def _newton(rows: Array, curvature: Array, slope: Array) -> Array:
+    """Return the minimiser of ``1/2 p'(F F' + D) p + slope'p``, of least norm where it is not unique."""
+    n, d = rows.shape
+    positive = bool((curvature > 0).all())
+    try:
+        if positive and n > d:  # Sherman-Morrison-Woodbury, the small side
+            scaled = rows / curvature[:, None]
+            inner = cho_factor(np.eye(d) + rows.T @ scaled, check_finite=False)
+            p = slope / curvature
+            return np.asarray(-(p - scaled @ cho_solve(inner, rows.T @ p, check_finite=False)))
+        if n <= d:
+            hessian = rows @ rows.T
+            hessian[np.diag_indices(n)] += curvature
+            return np.asarray(-cho_solve(cho_factor(hessian, check_finite=False), slope, check_finite=False))
+    except LinAlgError:
+        pass
+    if n <= d:
+        hessian = rows @ rows.T
+        hessian[np.diag_indices(n)] += curvature
+        values, vectors = eigh(hessian, check_finite=False)
+        keep = values > np.finfo(float).eps * n * max(values[-1], 0.0)
+        return np.asarray(-(vectors[:, keep] / values[keep]) @ (vectors[:, keep].T @ slope))
+    if positive:
+        return -slope / curvature
+    # more free samples than dimensions and a flat term: the slope's part outside the range of F stays, and is a
+    # direction of unbounded ascent that the line search follows to the nearest bound
+    q, _ = np.linalg.qr(rows)
+    inside = q @ (q.T @ slope)
+    outside = slope - inside
+    if np.linalg.norm(outside) > 1e-9 * np.linalg.norm(slope):
+        return -outside * (1.0 / max(np.abs(outside).max(), 1e-300))
+    return np.asarray(-np.linalg.lstsq(rows.T, np.linalg.lstsq(rows, slope, rcond=None)[0], rcond=None)[0])
+
+
+def _line_search(rows: Array, terms: Terms, a: Array, slope: Array, direction: Array) -> Array | None:
+    """Return the projected step if it increases the dual, else the longest step inside the box, else None."""
+    decrease = float(slope @ direction)
+    if not decrease < 0 or not np.isfinite(direction).all():
+        return None
+
+    def change(step: Array) -> float:
+        image = rows.T @ step
+        return float(slope @ step + image @ image / 2 + terms.curvature @ (step * step) / 2)
+
+    projected = np.clip(a + direction, terms.lower, terms.upper)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        room = np.where(direction > 0, terms.upper - a, terms.lower - a) / direction
+    room = np.where(direction == 0, np.inf, room)
+    image = rows.T @ direction
+    curve = float(image @ image + terms.curvature @ (direction * direction))
+    length = min(float(room.min()), -decrease / curve if curve > 0 else np.inf)
+    candidates = [projected]
+    if np.isfinite(length) and length > 0:
+        inside = np.clip(a + length * direction, terms.lower, terms.upper)
+        # the multiplier that stops the step lands on its bound exactly, or the next face would be the same one
+        hit = room <= length
+        inside[hit] = np.where(direction[hit] > 0, terms.upper[hit], terms.lower[hit])
+        candidates.append(inside)
+    values = [change(candidate - a) for candidate in candidates]
+    best = int(np.argmin(values))
+    return candidates[best] if values[best] < 0 else None
+
+
+def proximal_point(
+    G: Array,
+    terms: Terms,
+    *,
+    relaxation: float = 1.0,
+    tol: float = 1e-8,
+    max_sweeps: int = 100_000,
+    time_limit: float | None = None,
+    random_state: int = 0,
+) -> SORResult:
+    r"""Maximise ``-sum h_i(a_i)`` subject to ``G'a = 0`` and the box: a linear program's dual, by the same sweeps.
+
+    Its primal is :math:`\min_z \sum_i \phi_i(g_i^\top z)`.  Each round adds
+    :math:`\tfrac{\rho}{2}|z - z_\mathrm{prev}|^2_M`, which makes the round's dual the problem of :func:`sor`; the rounds
+    end at an exact solution (Rockafellar 1976).  ``M = G' diag(s)^2 G`` with s the boxes' sizes: each row weighs what
+    its multiplier can, so that the rounds needed do not depend on the ratios of C1, C2 and one.
+
+    Parameters
+    ----------
+    G : (n, d) array
+        Rows, of full column rank.
+    terms : Terms
+        Curvature zero and boxes with zero inside, so that a multiplier can be made feasible exactly by shrinking it.
+
+    Returns
+    -------
+    SORResult
+        ``w`` is the plane z itself; ``a`` satisfies ``G'a = 0`` to rounding.
+
+    Raises
+    ------
+    ValueError
+        As :func:`sor`; and where zero is outside a box or a curvature is positive.
+    """
+    rows = np.ascontiguousarray(G, dtype=float)
+    if (terms.curvature != 0).any() or (terms.lower > 0).any() or (terms.upper < 0).any():
+        raise ValueError("the proximal loop needs zero curvature and boxes that hold zero.")
+    if not (np.isfinite(terms.lower).all() and np.isfinite(terms.upper).all()):
+        raise ValueError("the proximal loop needs finite boxes.")
+    size = np.maximum(-terms.lower, terms.upper)
+    unit = np.where(size > 0, size, 1.0)
+    scaled = Terms(terms.linear * size, terms.curvature, terms.lower / unit, terms.upper / unit, terms.constant)
+    rows = rows * size[:, None]
+    scale = np.sqrt(np.einsum("ij,ij->j", rows, rows))
+    if not np.isfinite(rows).all() or (scale == 0).any():
+        raise ValueError("G must be finite, with no column of zeros.")
+    q, r = np.linalg.qr(rows / scale)
+    F = np.ascontiguousarray(q)
+    deadline = np.inf if time_limit is None else time.monotonic() + time_limit
+
+    w, a = np.zeros(F.shape[1]), np.zeros(F.shape[0])
+    rho, inner = 0.1 * float(np.sqrt(F.shape[0] / F.shape[1])), 1e-3
+    best, sweeps, status = _score_lp(F, scaled, a, w, 0, tol), 0, "iteration limit"
+    for _ in range(_ROUNDS):
+        round_terms = scaled._replace(linear=scaled.linear + F @ w, constant=0.0)
+        result = sor(
+            F / np.sqrt(rho), round_terms, relaxation=relaxation, tol=inner, start=a,
+            max_sweeps=max(1, min(2_000, max_sweeps - sweeps)), random_state=random_state,
+            time_limit=None if time_limit is None else max(deadline - time.monotonic(), 0.0),
+        )  # fmt: skip
+        sweeps += result.sweeps
+        a, w = result.a, w + F.T @ result.a / rho
+        now = _score_lp(F, scaled, a, w, sweeps, tol)
+        if now.gap < best.gap or not np.isfinite(best.gap):
+            best = now
+        if best.converged or sweeps >= max_sweeps or time.monotonic() > deadline:
+            status = "converged" if best.converged else ("time limit" if sweeps < max_sweeps else status)
+            break
+        inner, rho = max(inner / 4, 1e-14), rho / 1.2
+    z = np.linalg.solve(r, best.w) / scale
+    return SORResult(
+        best.a * size, z, best.primal, best.dual, best.gap, best.relative_gap, sweeps, best.converged, status
+    )
+
+
+_ROUNDS = 200
+
+
+def _score_lp(F: Array, terms: Terms, a: Array, w: Array, sweeps: int, tol: float) -> SORResult:
+    """Score a pair after making the multiplier feasible: project on ``F'a = 0``, then shrink into the box."""
+    flat = a - F @ (F.T @ a)
+    flat -= F @ (F.T @ flat)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        excess = np.where(flat > 0, flat / terms.upper, np.where(flat < 0, flat / terms.lower, 0.0))
+    flat = flat / max(1.0, float(excess.max(initial=0.0)))
+    primal = float(terms.phi(F @ w).sum()) - terms.constant
+    dual = -terms.h(flat)
+    gap = max(primal - dual, 0.0)
+    top = max(abs(primal), abs(dual))
+    relative = gap / top if top > 0 else 0.0
+    return SORResult(flat, w.copy(), primal, dual, gap, relative, sweeps, relative <= tol, "")
