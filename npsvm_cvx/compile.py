@@ -1,0 +1,442 @@
+r"""From a declared dual to the arrays the SOR solver wants, by asking the dual itself.
+
+Nothing is declared twice: on a small random instance the dual's objective, constraints and plane are evaluated at
+chosen points, the numbers are read off, and the reading is checked at random points.  A dual of another shape is
+refused with the reason.  Knows the vocabulary and the solver's arrays; must not know any formulation by name.
+
+Two shapes are read.
+
+**Box and separable quadratic** (every framework dual): with ``M = near S'S + diag(ridge)``
+
+.. math::
+    \max_a -\tfrac12 a^\top R M^{-1} R^\top a - \sum_i h(a_i), \quad lower \le a_i \le upper, \qquad z = M^{-1} R^\top a
+
+**Box linear program** (the 1-norm program): blocks of multipliers tied by one equation whose multiplier is z
+
+.. math::
+    \max_\theta -c^\top \theta \quad\text{s.t.}\quad G^\top \theta = 0,\; lower \le \theta \le upper, \qquad
+    G = [\,s_j B_j\,],\; B_j \in \{R, S, I\}
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from .errors import FormulationError
+from .linalg import Array, Factor
+from .modeling import Formulation, Program
+from .sor import SORResult, Terms, proximal_point, sor
+
+_EXACT = 1e-9  # relative error allowed in a reading; evaluations are exact to rounding
+
+
+class NotCompilable(FormulationError):
+    """The dual has a shape SOR does not solve; the message says which feature stands in the way."""
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """``h(a) = linear a + 1/2 curvature a^2 + constant`` on ``[lower, upper]``, the same for every sample."""
+
+    linear: float
+    curvature: float
+    lower: float
+    upper: float
+    constant: float = 0.0
+
+    def terms(self, n: int) -> Terms:
+        """Return the terms of n samples."""
+        return Terms.of(n, self.linear, self.curvature, self.lower, self.upper, n * self.constant)
+
+    def __str__(self) -> str:
+        return (
+            f"h(a) = {self.linear:g} a + {self.curvature / 2:g} a^2 + {self.constant:g} "
+            f"on [{self.lower:g}, {self.upper:g}]"
+        )
+
+
+@dataclass(frozen=True)
+class BoxQP:
+    """The first shape: ``near`` multiplies S'S, ``ridge`` is (on w, on b)."""
+
+    near: float
+    ridge: tuple[float, float]
+    samples: Coefficients
+
+    shape = "box and separable quadratic: SOR on whitened rows"
+
+    def factor(self, S: Array) -> Factor:
+        """Return the factor of ``M = near S'S + diag(ridge)``."""
+        ridge = np.append(np.full(S.shape[1] - 1, self.ridge[0]), self.ridge[1])
+        return Factor(np.sqrt(self.near) * S, ridge)
+
+    def primal_value(self, S: Array, R: Array, z: Array) -> float:
+        """Return the primal objective at the plane z, its slacks the best for it."""
+        terms = self.samples.terms(len(R))
+        ridge = self.ridge[0] * float(z[:-1] @ z[:-1]) + self.ridge[1] * float(z[-1] ** 2)
+        near = S @ z
+        return (self.near * float(near @ near) + ridge) / 2 + float(terms.phi(R @ z).sum()) - terms.constant
+
+    def solve(self, S: Array, R: Array, **options: Any) -> tuple[SORResult, Array]:
+        """Return SOR's result and the plane."""
+        factor = self.factor(S)
+        result = sor(factor.whiten(R), self.samples.terms(len(R)), **options)
+        return result, factor.unwhiten(result.w)
+
+    def multipliers(self, result: SORResult) -> dict[str, Array]:
+        """Return the dual variables by name."""
+        return {"a": result.a}
+
+
+@dataclass(frozen=True)
+class Block:
+    """One multiplier variable of a box linear program: its rows are ``scale`` times R, S or the identity."""
+
+    name: str
+    rows: str
+    scale: float
+    samples: Coefficients
+
+    def matrix(self, S: Array, R: Array) -> Array:
+        """Return the block's rows of G."""
+        base = {"R": R, "S": S, "I": np.eye(S.shape[1])}[self.rows]
+        return self.scale * base
+
+
+@dataclass(frozen=True)
+class BoxLP:
+    """The second shape; ``sign`` turns the equation's multiplier into the plane."""
+
+    blocks: tuple[Block, ...]
+
+    shape = "box linear program: the proximal-point loop around SOR"
+
+    def _assembled(self, S: Array, R: Array) -> tuple[Array, Terms, list[int]]:
+        parts = [block.matrix(S, R) for block in self.blocks]
+        each = [block.samples.terms(len(G)) for block, G in zip(self.blocks, parts, strict=True)]
+        columns = [np.concatenate(column) for column in list(zip(*each, strict=True))[:4]]
+        ends = list(np.cumsum([len(G) for G in parts]))
+        return np.vstack(parts), Terms(*columns, sum(t.constant for t in each)), ends
+
+    def primal_value(self, S: Array, R: Array, z: Array) -> float:
+        """Return the primal objective at the plane z."""
+        G, terms, _ = self._assembled(S, R)
+        return float(terms.phi(G @ z).sum()) - terms.constant
+
+    def solve(self, S: Array, R: Array, **options: Any) -> tuple[SORResult, Array]:
+        """Return the loop's result and the plane."""
+        G, terms, _ = self._assembled(S, R)
+        result = proximal_point(G, terms, **{k: v for k, v in options.items() if k not in ("start", "finish")})
+        return result, result.w
+
+    def multipliers(self, result: SORResult, S: Array | None = None, R: Array | None = None) -> dict[str, Array]:
+        """Return the dual variables, all blocks in one vector named ``theta``."""
+        return {"theta": result.a}
+
+
+Compiled = BoxQP | BoxLP
+
+
+def compile(formulation: Formulation) -> Compiled:
+    """Read off the formulation's declared dual the numbers SOR needs.
+
+    Raises
+    ------
+    NotCompilable
+        No dual is declared, or its shape is neither of the two; the message says why.
+
+    Examples
+    --------
+    >>> from npsvm_cvx import load
+    >>> compile(load("hnpsvm")(C1=2.0, C2=4.0))
+    BoxQP(near=1.0, ridge=(2.0, 2.0), samples=Coefficients(linear=-1.0, curvature=0.0, lower=0.0, upper=4.0,
+    constant=0.0))
+    """
+    first = _read(formulation, rows=5, margins=4, seed=1)
+    size = 1.0
+    if isinstance(first, BoxQP) and 0 < max(first.ridge) < 0.1:
+        # beside rows of size one a small ridge is read with few digits; beside rows of its own size, with all of them
+        size = float(np.sqrt(max(first.ridge)))
+        first = _read(formulation, rows=5, margins=4, seed=1, size=size)
+    second = _read(formulation, rows=8, margins=6, seed=2, size=size)
+    if not _same(first, second):
+        raise NotCompilable("the dual's numbers change with the number of rows.")
+    return first
+
+
+def _same(one: Compiled, two: Compiled) -> bool:
+    if type(one) is not type(two):
+        return False
+    pairs = zip(_numbers(one), _numbers(two), strict=True)
+    return all(a == b or (np.isfinite(a) and np.isfinite(b) and abs(a - b) <= 1e-8 * max(abs(a), abs(b), 1e-12))
+               for a, b in pairs)  # fmt: skip
+
+
+def _numbers(compiled: Compiled) -> list[float]:
+    def of(c: Coefficients) -> list[float]:
+        return [c.linear, c.curvature, c.lower, c.upper, c.constant]
+
+    if isinstance(compiled, BoxQP):
+        return [compiled.near, *compiled.ridge, *of(compiled.samples)]
+    return [x for block in compiled.blocks for x in (block.scale, *of(block.samples))]
+
+
+def _read(formulation: Formulation, rows: int, margins: int, seed: int, size: float = 1.0) -> Compiled:
+    rng = np.random.default_rng(seed)
+    d = 3
+    S = size * np.column_stack([rng.normal(size=(rows, d - 1)), np.ones(rows)])
+    R = size * np.column_stack([rng.normal(size=(margins, d - 1)), np.ones(margins)])
+    dual = formulation.program("dual", S, R)
+    if dual is None:
+        raise NotCompilable(f"{type(formulation).__name__} declares no dual.")
+    if isinstance(dual.plane, str):
+        return _read_lp(dual, S, R, rng)
+    bare = formulation.program("dual", S, 0.0 * R)  # without margin rows the quadratic vanishes: what is left is h
+    assert bare is not None
+    return _read_qp(dual, bare, S, R, rng)
+
+
+class _Point:
+    """Evaluates a program's objective, plane and constraint violations at given values of its variables."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.variables = program.variables
+        if any(v.ndim != 1 for v in self.variables):
+            raise NotCompilable("a variable of the dual is not a vector.")
+        self.ends = np.cumsum([v.size for v in self.variables])
+        self.size = int(self.ends[-1])
+
+    def set(self, theta: Array) -> None:
+        for variable, part in zip(self.variables, np.split(theta, self.ends[:-1]), strict=True):
+            variable.value = part
+
+    def objective(self, theta: Array) -> float:
+        self.set(theta)
+        value = self.program.objective.value
+        return float("nan") if value is None else float(np.real(value))
+
+    def violation(self, constraint: cp.Constraint, theta: Array) -> Array:
+        """Return ``lhs - rhs`` of a constraint, elementwise."""
+        self.set(theta)
+        return np.atleast_1d(np.asarray(constraint.expr.value, dtype=float)).ravel()
+
+
+def _read_qp(dual: Program, bare: Program, S: Array, R: Array, rng: np.random.Generator) -> BoxQP:
+    n, d = R.shape
+    at = _Point(dual)
+    if len(at.variables) != 1 or at.size != n:
+        raise NotCompilable("the dual has more than one multiplier a margin row.")
+    assert not isinstance(dual.plane, str)
+
+    def plane(a: Array) -> Array:
+        at.set(a)
+        return np.asarray(dual.plane.value, dtype=float)  # type: ignore[union-attr]
+
+    base = plane(np.zeros(n))
+    to_plane = np.column_stack([plane(unit) - base for unit in np.eye(n)])
+    probe = rng.normal(size=n)
+    _agree(base, np.zeros(d), "the declared plane is not linear in the multipliers")
+    _agree(plane(probe), to_plane @ probe, "the declared plane is not linear in the multipliers")
+    near, ridge = _read_metric(to_plane, S, R)
+
+    constraints = [c for c in dual.constraints.values()]
+    lower, upper = _read_box(at, constraints, [slice(0, n)])[0]
+    inside = _interior(lower, upper)
+    bounded = bool(np.isfinite(upper - lower))
+    alone = _Point(bare)
+    centre = np.full(n, inside)
+    for step in (0.25 * (upper - lower),) if bounded else (1.0, 1e2, 1e4, 1e6, 1e8):
+        # without bounds to give the scale, widen the step until the second difference stands out of the rounding
+        if np.isfinite(lower) and not bounded:
+            centre = np.full(n, inside := lower + step)
+        elif np.isfinite(upper) and not bounded:
+            centre = np.full(n, inside := upper - step)
+        below, middle, above = (-alone.objective(centre + move) / n for move in (-step, 0.0, step))
+        second = above - 2 * middle + below
+        size = max(abs(below), abs(middle), abs(above))
+        if abs(second) > 1e-3 * size:
+            break
+    curvature = 0.0 if abs(second) <= 1e-11 * size else _round(second / step**2)
+    slope = (above - below) / (2 * step)
+    linear = _round(slope - curvature * inside)
+    constant = middle - linear * inside - curvature * inside**2 / 2
+    read = Coefficients(linear, curvature, lower, upper, _round(constant, size))
+    for _ in range(4):
+        a = inside + step * rng.uniform(-1, 1, size=n)
+        quadratic, rest = float((R @ (to_plane @ a)) @ a) / 2, read.terms(n).h(a)
+        scale = abs(quadratic) + abs(rest)
+        if not abs(-at.objective(a) - quadratic - rest) <= 1e-8 * scale:
+            raise NotCompilable("the dual's objective is not -1/2 a'R M^-1 R'a minus one quadratic a sample.")
+    if read.curvature < 0:
+        raise NotCompilable("the dual has a positive coefficient of |a|^2.")
+    return BoxQP(near, ridge, read)
+
+
+def _read_metric(to_plane: Array, S: Array, R: Array) -> tuple[float, tuple[float, float]]:
+    """Fit ``near S'S z + ridge z = R'a`` to the declared recovery z(a), exactly or not at all."""
+    n = to_plane.shape[1]
+    columns, right = [], []
+    for a in np.eye(n):
+        z = to_plane @ a
+        weights, intercept = np.append(z[:-1], 0.0), np.zeros_like(z)
+        intercept[-1] = z[-1]
+        columns.append(np.column_stack([S.T @ (S @ z), weights, intercept]))
+        right.append(R.T @ a)
+    left, wanted = np.vstack(columns), np.concatenate(right)
+    fit = np.linalg.lstsq(left, wanted, rcond=None)[0]
+    reason = "the declared plane is not (near S'S + ridge)^-1 R'a"
+    _agree(left @ fit, wanted, reason, 1e-8)
+    unit = float(np.abs(S.T @ S).max())
+    near = _round(float(fit[0]))
+    on_w, on_b = (_round(float(x)) if abs(x) > 1e-12 * near * unit else 0.0 for x in fit[1:])
+    if near <= 0 or on_w < 0 or on_b < 0:
+        raise NotCompilable(f"{reason}: it needs near = {near:g}, ridge = {on_w:g} and {on_b:g}.")
+    return near, (on_w, on_b)
+
+
+def _read_lp(dual: Program, S: Array, R: Array, rng: np.random.Generator) -> BoxLP:
+    at = _Point(dual)
+    blocks = [slice(int(end - v.size), int(end)) for v, end in zip(at.variables, at.ends, strict=True)]
+    balance = dual.constraints[str(dual.plane)]
+    if not isinstance(balance, cp.constraints.zero.Equality):
+        raise NotCompilable(f"[{dual.plane}] is not an equation.")
+    zero = np.zeros(at.size)
+    base = at.violation(balance, zero)
+    _agree(base, np.zeros_like(base), f"[{dual.plane}] has a constant term")
+    columns = np.column_stack([at.violation(balance, unit) for unit in np.eye(at.size)])
+    value0 = at.objective(zero)
+    gradient = np.array([at.objective(unit) - value0 for unit in np.eye(at.size)])
+    probe = rng.normal(size=at.size)
+    _agree(np.array([at.objective(probe)]), np.array([value0 + gradient @ probe]), "the objective is not linear")
+    if abs(value0) > 1e-12:
+        raise NotCompilable("the objective has a constant term.")
+    boxes = _read_box(at, [c for c in dual.constraints.values() if c is not balance], blocks)
+    found = []
+    for variable, part, (lower, upper) in zip(at.variables, blocks, boxes, strict=True):
+        if not (np.isfinite(lower) and np.isfinite(upper) and lower <= 0 <= upper):
+            raise NotCompilable(f"the multiplier {variable.name()} has no finite box around zero.")
+        linear = -gradient[part]
+        if np.ptp(linear) > _EXACT * max(np.abs(linear).max(), 1e-12):
+            raise NotCompilable(f"the objective weighs the entries of {variable.name()} differently.")
+        rows, scale = _match(columns[:, part].T, S, R, variable.name())
+        found.append(Block(variable.name(), rows, scale, Coefficients(_round(linear[0]), 0.0, lower, upper)))
+    # the plane is the multiplier of the equation; the sign convention of the prox loop is G'theta = 0 with
+    # phi evaluated at +G z, and CVXPY's multiplier of lhs == rhs in a maximisation has the same sign as that z
+    return BoxLP(tuple(found))
+
+
+def _match(rows: Array, S: Array, R: Array, name: str) -> tuple[str, float]:
+    for label, base in (("R", R), ("S", S), ("I", np.eye(S.shape[1]))):
+        if rows.shape == base.shape:
+            scale = float((rows * base).sum() / (base * base).sum())
+            if np.abs(rows - scale * base).max() <= _EXACT * np.abs(base).max() and scale != 0:
+                return label, _round(scale)
+    raise NotCompilable(f"the multiplier {name} does not enter the equation through R, S or the identity.")
+
+
+def _read_box(at: _Point, constraints: list[cp.Constraint], blocks: list[slice]) -> list[tuple[float, float]]:
+    """Return the interval of each block, read by walking all of its entries at once from a feasible point."""
+    for constraint in constraints:
+        if not isinstance(constraint, cp.constraints.nonpos.Inequality):
+            raise NotCompilable("a constraint of the dual couples its multipliers or is not an inequality.")
+    centre = _feasible(at, constraints)
+    read = []
+    for block in blocks:
+        low, high = (_walk(at, constraints, centre, block, sign) for sign in (-1.0, 1.0))
+        unit = max((abs(x) for x in (low, high) if np.isfinite(x)), default=1.0)
+        read.append((_round(low, unit), _round(high, unit)))
+    _check_box(at, constraints, blocks, read)
+    return read
+
+
+def _feasible(at: _Point, constraints: list[cp.Constraint]) -> Array:
+    """Return a point well inside the constraints."""
+    slack = cp.Variable()
+    tightened = [c.args[0] + slack <= c.args[1] for c in constraints]
+    problem = cp.Problem(cp.Maximize(slack - 1e-3 * sum(cp.sum_squares(v) for v in at.variables)), [*tightened, slack <= 1e3])
+    try:
+        problem.solve(solver="CLARABEL")
+    except cp.SolverError:
+        pass
+    if slack.value is None or not float(slack.value) > 0:
+        raise NotCompilable("the dual's domain has no interior.")
+    # every entry of a block shares its box, so their mean is inside too
+    return np.concatenate([np.full(v.size, float(np.mean(v.value))) for v in at.variables])
+
+
+def _walk(at: _Point, constraints: list[cp.Constraint], centre: Array, block: slice, sign: float) -> float:
+    """Return the bound reached from the centre in one direction, to the last bit the constraints resolve."""
+
+    def outside(length: float) -> bool:
+        theta = centre.copy()
+        theta[block] += sign * length
+        return any((at.violation(c, theta) > 0).any() for c in constraints)
+
+    length = 1.0
+    while not outside(length):
+        length *= 2
+        if length > 1e15:
+            return sign * np.inf
+    low, high = 0.0, length
+    for _ in range(200):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (low, middle) if outside(middle) else (middle, high)
+    return float(centre[block][0]) + sign * low
+
+
+def _check_box(
+    at: _Point, constraints: list[cp.Constraint], blocks: list[slice], boxes: list[tuple[float, float]]
+) -> None:
+    """Check that the constraints are those boxes, entry by entry: corners inside, one entry outside."""
+    rng = np.random.default_rng(0)
+    low, high = np.zeros(at.size), np.zeros(at.size)
+    for block, (lower, upper) in zip(blocks, boxes, strict=True):
+        low[block], high[block] = lower, upper
+    width = np.where(np.isfinite(high - low), high - low, 2.0 * np.maximum(1.0, np.abs(np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0.0)))))
+    left = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - width, -width / 2))
+    right = left + width
+    reason = "the dual's domain is not a box"
+    margin = 1e-7 * width
+    for _ in range(20):
+        corner = np.where(rng.random(at.size) < 0.5, left + margin, right - margin)
+        if any((at.violation(c, corner) > 0).any() for c in constraints):
+            raise NotCompilable(reason)
+        entry = int(rng.integers(at.size))
+        for bound, sign in ((high[entry], 1.0), (low[entry], -1.0)):
+            if np.isfinite(bound):
+                beyond = corner.copy()
+                beyond[entry] = bound + sign * margin[entry]
+                if not any((at.violation(c, beyond) > 0).any() for c in constraints):
+                    raise NotCompilable(reason)
+
+
+def _interior(lower: float, upper: float) -> float:
+    if np.isfinite(lower) and np.isfinite(upper):
+        return (lower + upper) / 2
+    if np.isfinite(lower):
+        return lower + 1.0
+    return upper - 1.0 if np.isfinite(upper) else 0.0
+
+
+def _agree(found: Array, expected: Array, reason: str, tolerance: float = _EXACT) -> None:
+    scale = max(np.abs(expected).max(initial=0.0), np.abs(found).max(initial=0.0), 1e-12)
+    if not np.isfinite(found).all() or np.abs(found - expected).max(initial=0.0) > tolerance * scale:
+        raise NotCompilable(f"{reason}.")
+
+
+def _round(value: float, scale: float | None = None) -> float:
+    """Drop the rounding noise of a reading: the nearest number of twelve significant digits."""
+    unit = abs(value) if scale is None else max(abs(value), scale)
+    if not np.isfinite(value):
+        return value
+    if abs(value) <= 1e-12 * unit:
+        return 0.0
+    return float(f"{value:.12g}")

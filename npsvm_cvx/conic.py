@@ -1,0 +1,241 @@
+r"""CVXPY's standard form of a program, its dual, and the distances that say how well a point solves it.
+
+The only module that touches CVXPY's internals: the data a program is compiled to for one solver, that solver's raw
+answer, and the map between them.  Must not know formulations.
+
+Every program is compiled to
+
+.. math::
+    \min_x\; \tfrac12 x^\top P x + q^\top x + c \quad\text{s.t.}\quad b - A x \in K
+
+whose dual is :math:`\max_{x,y} -\tfrac12 x^\top P x - b^\top y + c` s.t. :math:`P x + q + A^\top y = 0,\; y \in K^*`.
+A maximisation is compiled as the minimisation of its negative; ``sign`` remembers it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from cvxpy.reductions.solution import Solution as CvxpySolution
+
+from .linalg import Array
+
+
+@dataclass(frozen=True)
+class Cones:
+    """The cone K, a product in this order: zero, nonnegative, second order, exponential."""
+
+    zero: int
+    nonneg: int
+    soc: tuple[int, ...] = ()
+    exp: int = 0
+
+    def distance(self, s: Array, *, dual: bool = False) -> float:
+        """Return the largest violation of ``s in K``, or of ``s in K*``."""
+        worst = 0.0 if dual else float(np.abs(s[: self.zero]).max(initial=0.0))
+        at = self.zero + self.nonneg
+        worst = max(worst, float((-s[self.zero : at]).max(initial=0.0)))
+        for size in self.soc:
+            worst = max(worst, float(np.linalg.norm(s[at + 1 : at + size]) - s[at]))
+            at += size
+        for _ in range(self.exp):
+            x, y, z = s[at : at + 3]
+            worst = max(worst, _exp_dual_violation(x, y, z) if dual else _exp_violation(x, y, z))
+            at += 3
+        return worst
+
+
+def _exp_violation(x: float, y: float, z: float) -> float:
+    if y > 0:
+        return float(max(y * np.exp(min(x / y, 700.0)) - z, 0.0))
+    return float(max(-y, 0.0, x, -z))
+
+
+def _exp_dual_violation(u: float, v: float, w: float) -> float:
+    if u < 0:
+        return float(max(-u * np.exp(min(v / u - 1.0, 700.0)) - w, 0.0))
+    return float(max(u, 0.0, -v, -w))
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """How well a pair (x, y) solves a standard form; the slack is recomputed from x, never the solver's.
+
+    Each is relative: ``primal`` to the largest of |A||x|, |b|; ``stationarity`` to the largest of |P||x|, |q|, |A'||y|;
+    ``cone`` to the largest |y|; ``complementarity`` and ``gap`` to the larger of the two objective values.
+    """
+
+    primal: float
+    cone: float
+    stationarity: float
+    complementarity: float
+    gap: float
+    primal_value: float
+    dual_value: float
+
+    @property
+    def worst(self) -> float:
+        """The largest of the five."""
+        return max(self.primal, self.cone, self.stationarity, self.complementarity, self.gap)
+
+
+@dataclass(frozen=True)
+class StandardForm:
+    """``min 1/2 x'Px + q'x + offset`` subject to ``b - Ax in K``."""
+
+    P: sp.csc_array
+    q: Array
+    A: sp.csc_array
+    b: Array
+    offset: float
+    cones: Cones
+    sign: float = 1.0
+
+    def residuals(self, x: Array, y: Array) -> Residuals:
+        """Return the residuals of a primal-dual pair."""
+        Ax, Px, Aty = self.A @ x, self.P @ x, self.A.T @ y
+        slack = self.b - Ax
+        quadratic = float(x @ Px)
+        primal = quadratic / 2 + float(self.q @ x)
+        dual = -quadratic / 2 - float(self.b @ y)
+        # x'Px + q'x + b'y is the gap of the quadratic program, by the stable form
+        gap = abs(quadratic + float(self.q @ x) + float(self.b @ y))
+        value = max(abs(primal + self.offset), abs(dual + self.offset), 1e-300)
+        return Residuals(
+            primal=self.cones.distance(slack) / _largest(abs(self.A) @ abs(x), self.b),
+            cone=self.cones.distance(y, dual=True) / _largest(y),
+            stationarity=float(np.abs(Px + self.q + Aty).max(initial=0.0))
+            / _largest(abs(self.P) @ abs(x), self.q, abs(self.A.T) @ abs(y)),
+            complementarity=abs(float(slack @ y)) / value,
+            gap=gap / value,
+            primal_value=self.sign * (primal + self.offset),
+            dual_value=self.sign * (dual + self.offset),
+        )
+
+    def dual_problem(self) -> cp.Problem:
+        """Return the conic dual as a CVXPY problem whose optimal value is that of the program it came from."""
+        x, y = cp.Variable(len(self.q)), cp.Variable(len(self.b)) if len(self.b) else None
+        root = _square_root(self.P)
+        value: cp.Expression = self.offset - cp.sum_squares(root @ x) / 2
+        gradient = root.T @ (root @ x) + self.q
+        constraints: list[cp.Constraint] = []
+        if y is not None:
+            value = value - self.b @ y
+            gradient = gradient + self.A.T @ y
+            at = self.cones.zero + self.cones.nonneg
+            if self.cones.nonneg:
+                constraints.append(y[self.cones.zero : at] >= 0)
+            for size in self.cones.soc:
+                constraints.append(cp.SOC(y[at], y[at + 1 : at + size]))
+                at += size
+            for _ in range(self.cones.exp):  # (u, v, w) is dual exponential: (u - v) <= u log(-w / u) ...
+                u, v, w = y[at], y[at + 1], y[at + 2]
+                constraints.append(cp.constraints.ExpCone(v - u, -u, w))
+                at += 3
+        constraints.append(gradient == 0)
+        return cp.Problem(cp.Maximize(value), constraints)
+
+
+def _largest(*vectors: Array) -> float:
+    return max([float(np.abs(v).max(initial=0.0)) for v in vectors]) or 1.0
+
+
+def _square_root(P: sp.csc_array) -> sp.csr_array:
+    """Return G with ``G'G = P``; P is block diagonal with small or diagonal blocks, so blocks are factored alone."""
+    count, label = sp.csgraph.connected_components(P, directed=False)
+    sizes = np.bincount(label, minlength=count)
+    rows: list[Any] = []
+    n = P.shape[0]
+    single = np.flatnonzero(sizes[label] == 1)
+    diagonal = np.asarray(P.diagonal())
+    keep = single[diagonal[single] > 0]
+    rows.append(sp.csr_array((np.sqrt(diagonal[keep]), (np.arange(len(keep)), keep)), shape=(len(keep), n)))
+    for block in np.flatnonzero(sizes > 1):
+        index = np.flatnonzero(label == block)
+        values, vectors = np.linalg.eigh(P[index][:, index].toarray())
+        good = values > 1e-14 * max(values.max(), 0.0)
+        part = np.sqrt(values[good])[:, None] * vectors[:, good].T
+        at = np.repeat(np.arange(good.sum()), len(index))
+        rows.append(sp.csr_array((part.ravel(), (at, np.tile(index, good.sum()))), shape=(good.sum(), n)))
+    return sp.csr_array(sp.vstack(rows))
+
+
+class Compiled:
+    """A program compiled for one solver: its standard form, and what turns a raw answer back into values."""
+
+    def __init__(self, problem: cp.Problem, solver: str, options: dict[str, Any] | None = None) -> None:
+        self.problem = problem
+        self.solver = solver
+        self.data, self.chain, self.inverse = problem.get_problem_data(
+            solver, enforce_dpp=False, solver_opts=dict(options or {})
+        )
+        self.form = _standard_form(self.data, solver, -1.0 if isinstance(problem.objective, cp.Maximize) else 1.0)
+
+    def run(self, options: dict[str, Any], *, verbose: bool = False) -> tuple[CvxpySolution, Array, Array]:
+        """Solve; put the values into the problem's variables; return CVXPY's solution and the raw (x, y).
+
+        x and y are empty where the solver returned no point.
+        """
+        raw = self.chain.solve_via_data(self.problem, self.data, False, verbose, dict(options))
+        self.problem.unpack_results(raw, self.chain, self.inverse)
+        x, y = _raw_point(raw, self.solver, self.form)
+        return self.problem._solution, x, y
+
+
+def standard_form(problem: cp.Problem) -> StandardForm:
+    """Return the standard form with a quadratic objective."""
+    return Compiled(problem, "CLARABEL").form
+
+
+def _standard_form(data: dict[str, Any], solver: str, sign: float) -> StandardForm:
+    n = len(data["c"] if "c" in data else data["q"])
+    dims = data["dims"]
+    quadratic = "P" in data and data["P"] is not None
+    P = sp.csc_array(data["P"]) if quadratic else sp.csc_array((n, n))
+    if quadratic and (sp.triu(P, 1).nnz == 0) != (sp.tril(P, -1).nnz == 0):  # one triangle stored: fill the other
+        P = sp.csc_array(P + P.T - sp.diags_array(P.diagonal()))
+    offset = float(data["param_prob"].apply_parameters(quad_obj=quadratic)[2 if quadratic else 1])
+    if "F" in data:  # quadratic-program interface: Ax = b, Fx <= G
+        A, b = sp.vstack([data["A"], data["F"]]), np.concatenate([data["b"], data["G"]])
+        cones = Cones(data["A"].shape[0], data["F"].shape[0])
+    elif "G" in data:  # ECOS: Ax = b, Gx + s = h
+        parts = [(data["A"], data["b"]), (data["G"], data["h"])]
+        parts = [(M, v) for M, v in parts if M is not None]
+        A = sp.vstack([M for M, _ in parts]) if parts else sp.csc_array((0, n))
+        b = np.concatenate([v for _, v in parts]) if parts else np.zeros(0)
+        cones = Cones(dims.zero, dims.nonneg, tuple(dims.soc), dims.exp)
+    else:
+        A, b = data["A"], data["b"]
+        cones = Cones(dims.zero, dims.nonneg, tuple(dims.soc), dims.exp)
+    c = data["c"] if "c" in data else data["q"]
+    return StandardForm(P, np.asarray(c, float), sp.csc_array(A), np.asarray(b, float), offset, cones, sign)
+
+
+def _raw_point(raw: Any, solver: str, form: StandardForm) -> tuple[Array, Array]:
+    none = np.zeros(0), np.zeros(0)
+    if solver == "CLARABEL":
+        x, y = np.asarray(raw.x, float), np.asarray(raw.z, float)
+    elif solver == "SCS":
+        x, y = np.asarray(raw["x"], float), np.asarray(raw["y"], float)
+    elif solver == "ECOS":
+        if raw["x"] is None:
+            return none
+        parts = [raw["y"], raw["z"]]
+        x, y = np.asarray(raw["x"], float), np.concatenate([p for p in parts if p is not None])
+    elif solver == "OSQP":
+        if raw.x is None:
+            return none
+        x, y = np.asarray(raw.x, float), np.asarray(raw.y, float)
+    elif solver == "HIGHS":
+        point = raw["solution"]
+        # HiGHS's row dual is the sensitivity of the optimum to the row's bound: minus the multiplier of Ax <= b
+        x, y = np.asarray(point.col_value, float), -np.asarray(point.row_dual, float)
+    else:
+        return none
+    if x.shape != form.q.shape or y.shape != form.b.shape or not (np.isfinite(x).all() and np.isfinite(y).all()):
+        return none
+    return x, y

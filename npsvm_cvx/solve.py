@@ -1,0 +1,175 @@
+"""A formulation, its matrices and a solver's name in; a plane and how near the optimum it is out.
+
+The one call behind the estimator, the checks and the reports.  ``"sor"`` is the hand-written solver; any other name
+is a general solver of :mod:`npsvm_cvx.solvers` on the declared primal.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .catalog import resolve
+from .compile import NotCompilable, compile
+from .errors import NPSVMError, unknown
+from .linalg import Array
+from .modeling import Formulation, Loss
+from .solvers import SOLVERS, solution_or_raise, solve_program
+
+
+@dataclass(frozen=True)
+class Solution:
+    """One plane, with the numbers that say how good it is.
+
+    Attributes
+    ----------
+    plane : (d,) array
+        ``z = [w; b]``.
+    primal, dual : float
+        Objective values; the dual's is a lower bound up to the solver's feasibility.
+    gap, relative_gap : float
+        ``primal - dual`` in its stable form, and over ``max(|primal|, |dual|)``.  For general solvers, of CVXPY's
+        standard form.
+    converged : bool
+    status : str
+        Of SOR: "converged", "iteration limit", "time limit", "stalled".  Of others: the solver's claim.
+    iterations : int
+        SOR sweeps; 0 for general solvers.
+    seconds : float
+    solver : str
+    multipliers : dict of str to array
+    """
+
+    plane: Array
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    converged: bool
+    status: str
+    iterations: int
+    seconds: float
+    solver: str
+    multipliers: Mapping[str, Array] = field(default_factory=dict)
+
+
+def solve(
+    formulation: str | Formulation | Loss | type[Formulation],
+    S: ArrayLike,
+    R: ArrayLike,
+    *,
+    solver: str = "sor",
+    tol: float = 1e-8,
+    max_iter: int | None = None,
+    time_limit: float | None = None,
+    relaxation: float = 1.0,
+    random_state: int = 0,
+    verbose: bool = False,
+) -> Solution:
+    r"""Find the plane of one class.
+
+    Parameters
+    ----------
+    formulation : name, path, class or object
+    S : (m, d) array
+        Near rows, last column ones.
+    R : (l, d) array
+        Margin rows.
+    solver : str
+        "sor", or a general solver: clarabel, osqp, ecos, scs, highs.
+    tol : float
+        Relative duality gap asked for.
+    max_iter : int, optional
+        Sweeps of SOR, or the general solver's iterations.
+    time_limit : float, optional
+        Seconds.
+    relaxation : float in (0, 2)
+        SOR's.
+    random_state : int
+        Seed of SOR's order of samples.
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    NPSVMError
+        Bad argument, named.  With ``solver="sor"``, NotCompilable where the dual has a shape SOR does not solve.
+    SolverError
+        A general solver that returned no point.
+
+    Examples
+    --------
+    The exact plane is (3, 3, -13)/19 (two classes of three points, TWSVM without ridge).
+
+    >>> S = [[1, 2, 1], [2, 1, 1], [3, 3, 1]]
+    >>> R = [[1, 1, -1], [2, 0, -1], [0, 2, -1]]
+    >>> from npsvm_cvx import load
+    >>> (19 * solve(load("twsvm")(C2=1.0, eps=0.0), S, R).plane).round(6)
+    array([  3.,   3., -13.])
+    """
+    chosen = resolve(formulation)
+    near, margin = np.asarray(S, dtype=float), np.asarray(R, dtype=float)
+    _check_numbers(tol=tol, max_iter=max_iter, time_limit=time_limit, relaxation=relaxation)
+    if near.ndim != 2 or margin.ndim != 2 or near.shape[1] != margin.shape[1] or not len(near) or not len(margin):
+        raise NPSVMError(f"S and R must be matrices with as many columns; found {near.shape} and {margin.shape}.")
+    if not (np.isfinite(near).all() and np.isfinite(margin).all()):
+        raise NPSVMError("S and R must be finite; found NaN or infinity.")
+    name = solver.lower()
+    if name == "sor":
+        begin = time.perf_counter()
+        compiled = compile(chosen)
+        limits: dict[str, Any] = {} if max_iter is None else {"max_sweeps": max_iter}
+        result, plane = compiled.solve(
+            near, margin, tol=tol, time_limit=time_limit, relaxation=relaxation, random_state=random_state, **limits
+        )
+        seconds = time.perf_counter() - begin
+        return Solution(
+            plane, result.primal, result.dual, result.gap, result.relative_gap, result.converged, result.status,
+            result.sweeps, seconds, "sor", compiled.multipliers(result),
+        )  # fmt: skip
+    if name not in SOLVERS:
+        raise unknown("solver", solver, ("sor", *SOLVERS))
+    program = chosen.program("primal", near, margin)
+    assert program is not None
+    options = {"max_iter": max_iter, "time_limit": time_limit, "tol": min(tol, 1e-8)}
+    found = solution_or_raise(solve_program(program, name, options, verbose=verbose), type(chosen).__name__)
+    assert found.plane is not None
+    assert found.residuals is not None
+    r = found.residuals
+    return Solution(
+        found.plane, found.value, r.dual_value, abs(found.value - r.dual_value), r.gap,
+        found.status == "solved" and found.error <= max(tol, 1e-6), found.status, 0, found.seconds, name,
+        found.multipliers,
+    )  # fmt: skip
+
+
+def _check_numbers(**given: Any) -> None:
+    rules = {
+        "tol": lambda x: x >= 0,
+        "max_iter": lambda x: x is None or (float(x) == int(x) and x >= 1),
+        "time_limit": lambda x: x is None or x > 0,
+        "relaxation": lambda x: 0 < x < 2,
+    }
+    says = {
+        "tol": "a nonnegative number",
+        "max_iter": "a positive whole number",
+        "time_limit": "a positive number of seconds",
+        "relaxation": "a number in (0, 2)",
+    }
+    for name, value in given.items():
+        try:
+            fine = bool(rules[name](value))
+        except (TypeError, ValueError):
+            fine = False
+        if not fine:
+            raise NPSVMError(f"{name}={value!r} must be {says[name]}.")
+
+
+__all__ = ["NotCompilable", "Solution", "solve"]
