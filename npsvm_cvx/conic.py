@@ -17,9 +17,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import clarabel
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
+import scipy.sparse.csgraph
+import scipy.sparse.linalg
 from cvxpy.reductions.solution import Solution as CvxpySolution
 
 from .linalg import Array
@@ -194,11 +197,11 @@ def standard_form(problem: cp.Problem) -> StandardForm:
 def _standard_form(data: dict[str, Any], solver: str, sign: float) -> StandardForm:
     n = len(data["c"] if "c" in data else data["q"])
     dims = data["dims"]
-    quadratic = "P" in data and data["P"] is not None
+    quadratic = data.get("P") is not None
     P = sp.csc_array(data["P"]) if quadratic else sp.csc_array((n, n))
     if quadratic and (sp.triu(P, 1).nnz == 0) != (sp.tril(P, -1).nnz == 0):  # one triangle stored: fill the other
         P = sp.csc_array(P + P.T - sp.diags_array(P.diagonal()))
-    offset = float(data["param_prob"].apply_parameters(quad_obj=quadratic)[2 if quadratic else 1])
+    c, offset = _linear_term(data)
     if "F" in data:  # quadratic-program interface: Ax = b, Fx <= G
         A, b = sp.vstack([data["A"], data["F"]]), np.concatenate([data["b"], data["G"]])
         cones = Cones(data["A"].shape[0], data["F"].shape[0])
@@ -211,8 +214,15 @@ def _standard_form(data: dict[str, Any], solver: str, sign: float) -> StandardFo
     else:
         A, b = data["A"], data["b"]
         cones = Cones(dims.zero, dims.nonneg, tuple(dims.soc), dims.exp)
-    c = data["c"] if "c" in data else data["q"]
-    return StandardForm(P, np.asarray(c, float), sp.csc_array(A), np.asarray(b, float), offset, cones, sign)
+    return StandardForm(P, c, sp.csc_array(A), np.asarray(b, float), offset, cones, sign)
+
+
+def _linear_term(data: dict[str, Any]) -> tuple[Array, float]:
+    """Return the linear term and the constant of the objective at the parameters' present values."""
+    quadratic = data.get("P") is not None
+    applied = data["param_prob"].apply_parameters(quad_obj=quadratic)
+    q, offset = applied[1:3] if quadratic else applied[:2]
+    return np.asarray(q, dtype=float), float(offset)
 
 
 def _raw_point(raw: Any, solver: str, form: StandardForm) -> tuple[Array, Array]:
@@ -239,3 +249,175 @@ def _raw_point(raw: Any, solver: str, form: StandardForm) -> tuple[Array, Array]
     if x.shape != form.q.shape or y.shape != form.b.shape or not (np.isfinite(x).all() and np.isfinite(y).all()):
         return none
     return x, y
+
+
+@dataclass(frozen=True)
+class Infimum:
+    """The least value of a convex program, and where it is attained.
+
+    ``value`` is minus infinity where the program is unbounded, NaN where no solver could tell.  ``scale`` is the sum
+    of the magnitudes it was added up from.  ``exact`` says that it came from linear algebra, to rounding; otherwise
+    from an interior-point solver, to its tolerance.
+    """
+
+    value: float
+    exact: bool
+    scale: float = 0.0
+    attained: bool = False
+
+
+class ParametricMinimum:
+    """A minimisation whose linear term depends on parameters, compiled once and minimised for many of their values.
+
+    The standard form falls apart into independent parts (a slack and its sample, say).  Those with equations only
+    are one linear system, factored once; each of the others is a problem of a few variables for Clarabel, where
+    "unbounded" is a clear-cut answer.
+    """
+
+    def __init__(self, problem: cp.Problem) -> None:
+        self.problem = problem
+        for parameter in problem.parameters():
+            if parameter.value is None:
+                parameter.value = np.zeros(parameter.shape)
+        self.compiled = Compiled(problem, "CLARABEL")
+        form = self.compiled.form
+        occupied = np.asarray(abs(form.P).sum(axis=0)).ravel() + np.asarray(abs(form.A).sum(axis=0)).ravel()
+        self.loose = np.flatnonzero(occupied == 0)
+        parts = _parts(form)
+        smooth = [p for p in parts if not _has_cone(p.cones)]
+        self.conic = [p for p in parts if _has_cone(p.cones)]
+        self.linear = not self.conic
+        columns = np.concatenate([p.columns for p in smooth]) if smooth else np.zeros(0, int)
+        rows = np.concatenate([p.rows for p in smooth]) if smooth else np.zeros(0, int)
+        self.smooth = _LinearSystem(form, columns.astype(int), rows.astype(int))
+
+    def minimise(self, magnitude: float) -> Infimum:
+        """Minimise at the parameters' present values and leave the minimiser in the problem's variables.
+
+        ``magnitude`` is the size of the numbers whose sums are the linear term: below 1e-12 of it, a coefficient
+        is rounding.
+        """
+        form = self.compiled.form
+        q, offset = _linear_term(self.compiled.data)
+        noise = 1e-12 * max(magnitude, float(np.abs(q).max(initial=0.0)))
+        exact = self.linear
+        if np.abs(q[self.loose]).max(initial=0.0) > noise:
+            return Infimum(-np.inf, exact)
+        x = np.zeros(len(q))
+        if not self.smooth.minimise(q, x):
+            return Infimum(-np.inf, exact)
+        for part in self.conic:
+            found = part.minimise(np.where(np.abs(q[part.columns]) <= noise, 0.0, q[part.columns]))
+            if found is None:
+                return Infimum(np.nan, exact)
+            if not np.isfinite(found).all():
+                return Infimum(-np.inf, exact)
+            x[part.columns] = found
+        self._give_back(x)
+        curved, sloped = x * (form.P @ x) / 2, q * x
+        scale = float(np.abs(curved).sum() + np.abs(sloped).sum() + abs(offset))
+        return Infimum(float(curved.sum() + sloped.sum() + offset), exact, scale, attained=True)
+
+    def _give_back(self, x: Array) -> None:
+        columns = self.compiled.data["param_prob"].var_id_to_col
+        for variable in self.problem.variables():
+            start = columns[variable.id]
+            variable.value = x[start : start + variable.size].reshape(variable.shape, order="F")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Columns and rows of a standard form that share nothing with the rest."""
+
+    columns: Any
+    rows: Any
+    P: sp.csc_array
+    A: sp.csc_array
+    b: Array
+    cones: Cones
+
+    def minimise(self, q: Array) -> Array | None:
+        """Return the minimiser; infinite entries where there is none; None where Clarabel cannot tell."""
+        kinds: list[Any] = []
+        if self.cones.zero:
+            kinds.append(clarabel.ZeroConeT(self.cones.zero))
+        if self.cones.nonneg:
+            kinds.append(clarabel.NonnegativeConeT(self.cones.nonneg))
+        kinds += [clarabel.SecondOrderConeT(size) for size in self.cones.soc]
+        kinds += [clarabel.ExponentialConeT() for _ in range(self.cones.exp)]
+        settings = clarabel.DefaultSettings()
+        settings.verbose = False
+        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
+        P, A = (sp.csc_matrix(M) for M in (sp.triu(self.P), self.A))
+        solution = clarabel.DefaultSolver(P, q, A, self.b, kinds, settings).solve()
+        status = str(solution.status)
+        if status in ("Solved", "AlmostSolved"):
+            return np.asarray(solution.x)
+        if status in ("DualInfeasible", "AlmostDualInfeasible"):
+            return np.full(len(q), np.inf)
+        return None
+
+
+class _LinearSystem:
+    """The minimum of a quadratic under equations, over some columns of a standard form."""
+
+    def __init__(self, form: StandardForm, columns: Any, rows: Any) -> None:
+        self.columns, self.b = columns, form.b[rows]
+        if not len(columns):
+            return
+        P, A = form.P[columns][:, columns], form.A[rows][:, columns]
+        self.matrix = sp.csc_array(sp.block_array([[P, A.T], [A, None]]) if A.shape[0] else P)
+        try:
+            self.solve = sp.linalg.splu(self.matrix).solve
+        except RuntimeError:  # singular: the minimiser is not unique, or there is none
+            inverse = np.linalg.pinv(self.matrix.toarray(), rcond=1e-13)
+            self.solve = lambda right: inverse @ right
+
+    def minimise(self, q: Array, x: Array) -> bool:
+        """Put the minimiser into x; return False where there is none."""
+        if not len(self.columns):
+            return True
+        right = np.concatenate([-q[self.columns], self.b])
+        point = self.solve(right)
+        point = point + self.solve(right - self.matrix @ point)
+        residual = float(np.abs(right - self.matrix @ point).max(initial=0.0))
+        size = max(float(np.abs(right).max(initial=0.0)), float((abs(self.matrix) @ np.abs(point)).max(initial=0.0)))
+        if not residual <= 1e-8 * size:
+            return False
+        x[self.columns] = point[: len(self.columns)]
+        return True
+
+
+def _has_cone(cones: Cones) -> bool:
+    return bool(cones.nonneg or cones.soc or cones.exp)
+
+
+def _parts(form: StandardForm) -> list[_Part]:
+    """Return the connected components of the columns, linked by P, by rows of A, and by cones of several rows."""
+    n, m = len(form.q), len(form.b)
+    cones = form.cones
+    kinds = [("zero", 1)] * cones.zero + [("nonneg", 1)] * cones.nonneg
+    kinds += [("soc", size) for size in cones.soc] + [("exp", 3)] * cones.exp
+    block = np.repeat(np.arange(len(kinds)), [size for _, size in kinds]) if kinds else np.zeros(0, int)
+    gather = sp.csc_array((np.ones(m), (block, np.arange(m))), shape=(len(kinds), m))
+    touched = gather @ abs(form.A)
+    links = sp.block_array([[abs(form.P), touched.T], [touched, None]]) if len(kinds) else abs(form.P)
+    count, label = sp.csgraph.connected_components(links, directed=False)
+    columns_of: list[list[int]] = [[] for _ in range(count)]
+    cones_of: list[list[int]] = [[] for _ in range(count)]
+    for j in range(n):
+        columns_of[label[j]].append(j)
+    for k in range(len(kinds)):
+        cones_of[label[n + k]].append(k)
+    ends = np.concatenate([[0], np.cumsum([size for _, size in kinds])]).astype(int)
+    parts = []
+    for columns, members in zip(columns_of, cones_of, strict=True):
+        if not columns or (len(columns) == 1 and not members and form.P[columns[0], columns[0]] == 0):
+            continue
+        rows = np.concatenate([np.arange(ends[k], ends[k + 1]) for k in members]).astype(int) if members else np.zeros(0, int)
+        names = [kinds[k][0] for k in members]
+        own = Cones(names.count("zero"), names.count("nonneg"),
+                    tuple(kinds[k][1] for k in members if kinds[k][0] == "soc"), names.count("exp"))  # fmt: skip
+        at = np.array(columns)
+        parts.append(_Part(at, rows, form.P[at][:, at], form.A[rows][:, at], form.b[rows], own))
+    return parts

@@ -14,6 +14,10 @@ class FormulationError(NPSVMError):
     """A formulation or loss that cannot be used as it is written."""
 
 
+class CurvatureError(FormulationError):
+    """A primal that is not convex, or a dual that is not concave, by CVXPY's rules."""
+
+
 class SolverError(RuntimeError):
     """A solver that returned no point at all; the message names the solver and its status."""
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from .errors import FormulationError, NPSVMError
+from .errors import CurvatureError, FormulationError, NPSVMError
 from .linalg import Array, Factor
 
 Scheme = Literal["farthest", "nearest"]
@@ -287,7 +287,7 @@ def _check_program(program: Program, where: str, form: str, d: int) -> None:
         parts = [name for name, c in program.constraints.items() if not c.is_dcp()]
         what = f"constraint [{parts[0]}]" if parts else f"its objective ({program.objective.expr.curvature.lower()})"
         need = "convex" if form == "primal" else "concave"
-        raise FormulationError(f"{where} is not {need} by CVXPY's rules: look at {what}.")
+        raise CurvatureError(f"{where} is not {need} by CVXPY's rules: look at {what}.")
 
 
 class Loss(_Hyperparameters):
@@ -330,7 +330,7 @@ class Framework(Formulation):
                 f"found {getattr(losses, 'shape', _kind(losses))}."
             )
         if not losses.is_convex():
-            raise FormulationError(
+            raise CurvatureError(
                 f"{type(self.loss).__name__}.value is not convex by CVXPY's rules "
                 f"(its curvature is {losses.curvature.lower()}); a non-convex loss has no dual to verify."
             )

@@ -81,6 +81,8 @@ class ProgramSolution:
     plane : (d,) array or None
     multipliers : dict of str to array
         Of a dual: the declared multiplier expressions.  Of a primal: the solver's, by constraint.
+    sides : dict of str to array
+        ``lhs - rhs`` of each named constraint.
     residuals : Residuals or None
         On the standard form.
     seconds : float
@@ -93,13 +95,18 @@ class ProgramSolution:
     value: float = float("nan")
     plane: Array | None = None
     multipliers: Mapping[str, Array] = field(default_factory=dict)
+    sides: Mapping[str, Array] = field(default_factory=dict)
     residuals: Residuals | None = None
     seconds: float = float("nan")
 
     @property
     def error(self) -> float:
-        """The largest relative residual; infinite where there is no point."""
-        return self.residuals.worst if self.residuals is not None else float("inf")
+        """The largest relative residual, and how far the value lies from the dual's; infinite without a point."""
+        if self.residuals is None or not np.isfinite(self.value):
+            return float("inf")
+        bound = self.residuals.dual_value
+        spread = abs(self.value - bound) / max(abs(self.value), abs(bound), 1e-300)
+        return max(self.residuals.worst, spread)
 
 
 def installed(solver: str) -> bool:
@@ -193,6 +200,7 @@ def solve_program(
         value=float(program.objective.value),
         plane=program.plane_value(),
         multipliers={k: np.array(e.value) for k, e in declared.items() if e.value is not None},
+        sides={k: np.array(c.expr.value, dtype=float) for k, c in program.constraints.items()},
         residuals=compiled.form.residuals(x, y),
         seconds=seconds,
     )

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 Array = NDArray[np.float64]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -184,7 +184,7 @@ def sor(
     random_state: int = 0,
     finish: bool = True,
 ) -> SORResult:
-    r"""Maximise the dual above by SOR sweeps, each followed, when they slow down, by an active-set step.
+    r"""Maximise the dual above by SOR sweeps, finished by a few Newton steps on the free multipliers.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def sor(
     random_state : int
         Seed of the order of the samples, drawn anew for each sweep.
     finish : bool
-        Whether to take the active-set steps that end on the exact solution.
+        Whether to take the Newton steps that end on the exact solution.
 
     Raises
     ------
@@ -257,8 +257,9 @@ def sor(
             sweeps += 1
         w = rows.T @ a
         now = _score(rows, terms, a, w, sweeps, tol)
-        if finish and not now.converged and sweeps > 2:
-            a = _active_set(rows, terms, a, w, deadline)
+        if finish and not now.converged and sweeps > 2 and min(rows.shape) <= _LARGEST_SYSTEM:
+            scale = max(abs(now.primal), abs(now.dual)) if np.isfinite(now.primal) else abs(now.dual)
+            a = _finish(rows, terms, a, tol * scale, deadline)
             w = rows.T @ a
             now = _score(rows, terms, a, w, sweeps, tol)
         idle = 0 if now.gap < 0.9 * best.gap else idle + 1
@@ -268,7 +269,7 @@ def sor(
     return _with_status(rows, F, best, "converged" if best.converged else "stalled")
 
 
-_PATIENCE = 40  # gap evaluations without a tenth of progress before the iteration is called stalled
+_PATIENCE = 10  # gap evaluations without a tenth of progress before the iteration is called stalled
 
 
 def _refuse_unbounded(norms: Array, terms: Terms) -> None:
@@ -300,95 +301,140 @@ def _with_status(rows: Array, F: Array, result: SORResult, status: str) -> SORRe
     )  # fmt: skip
 
 
-_LARGEST_FACE = 2500  # free multipliers beyond which one dense step costs more than many sweeps
+_LARGEST_SYSTEM = 3000  # columns beyond which one dense Newton step costs more than many sweeps
 
 
-def _active_set(rows: Array, terms: Terms, a: Array, w: Array, deadline: float, steps: int = 15) -> Array:
-    """Maximise the dual over the face of the box where a lies, move there as far as the box allows, and repeat.
+def _finish(rows: Array, terms: Terms, a: Array, target: float, deadline: float) -> Array:
+    r"""End on the exact solution by proximal rounds in a, each solved by Newton steps in w.
 
-    Each step increases the dual, so it can be taken at any time; when the free set is the optimal one, one step ends
-    on the exact solution.
+    A round maximises the dual less :math:`\tfrac{\delta}{2}|a - a_\mathrm{prev}|^2`.  Seen from the primal, the kinks
+    of :math:`\phi_i` become quadratic pieces of curvature :math:`1/(\delta + \mathrm{curvature}_i)`: the problem in w is
+    smooth, strongly convex and piecewise quadratic, so Newton's method with a line search ends in finitely many steps
+    whatever ties, duplicates or dependent rows there are (the semismooth Newton augmented Lagrangian method of Li,
+    Sun, Toh 2018).  Rounds with a smaller and smaller delta end at the solution.
     """
-    a, w = a.copy(), w.copy()
-    for _ in range(steps):
-        slope = rows @ w + terms.linear + terms.curvature * a
-        at_lower, at_upper = a <= terms.lower, a >= terms.upper
-        # a multiplier at its bound leaves it when its slope says so
-        free = ~(at_lower & (slope >= 0)) & ~(at_upper & (slope <= 0))
+    size = float(np.mean(np.einsum("ij,ij->i", rows, rows) + terms.curvature))
+    delta = 0.1 * size
+    best, best_gap = a, np.inf
+    idle = 0
+    for _ in range(_FINISH_ROUNDS):
+        a, gap = _polish(rows, terms, _newton_round(rows, terms, a, delta, deadline))
+        idle = 0 if gap < 0.5 * best_gap else idle + 1
+        if gap < best_gap:
+            best, best_gap = a, gap
+        if best_gap <= target or idle >= 4 or time.monotonic() > deadline:
+            break
+        delta = max(delta / 10, 1e-10 * size)
+    return best
+
+
+def _polish(rows: Array, terms: Terms, a: Array) -> tuple[Array, float]:
+    """Put the free multipliers where the gradient vanishes, as long as that lowers the gap; return a and its gap.
+
+    A round reads multipliers off margins divided by delta; this reads margins off multipliers, whose rounding a small
+    delta does not magnify.
+    """
+    gap = float(terms.brackets(a, rows @ (rows.T @ a)).sum())
+    for _ in range(3):
+        free = (a > terms.lower) & (a < terms.upper)
         count = int(free.sum())
-        if count == 0 or min(count, rows.shape[1]) > _LARGEST_FACE or time.monotonic() > deadline:
+        if not count or count > _LARGEST_SYSTEM:
             break
-        direction = np.zeros_like(a)
-        direction[free] = _newton(rows[free], terms.curvature[free], slope[free])
-        moved = _line_search(rows, terms, a, slope, direction)
-        if moved is None:
+        slope = (rows[free] @ (rows.T @ a)) + terms.linear[free] + terms.curvature[free] * a[free]
+        step = np.zeros_like(a)
+        step[free] = _stationary(rows[free], terms.curvature[free], slope)
+        moved = np.clip(a + step, terms.lower, terms.upper)
+        then = float(terms.brackets(moved, rows @ (rows.T @ moved)).sum())
+        if not then < gap:
             break
-        a = moved
-        w = rows.T @ a
-    return a
+        a, gap = moved, then
+    return a, gap
 
 
-def _newton(rows: Array, curvature: Array, slope: Array) -> Array:
-    """Return the minimiser of ``1/2 p'(F F' + D) p + slope'p``, of least norm where it is not unique."""
-    n, d = rows.shape
-    positive = bool((curvature > 0).all())
-    try:
-        if positive and n > d:  # Sherman-Morrison-Woodbury, the small side
-            scaled = rows / curvature[:, None]
-            inner = cho_factor(np.eye(d) + rows.T @ scaled, check_finite=False)
-            p = slope / curvature
-            return np.asarray(-(p - scaled @ cho_solve(inner, rows.T @ p, check_finite=False)))
-        if n <= d:
-            hessian = rows @ rows.T
-            hessian[np.diag_indices(n)] += curvature
-            return np.asarray(-cho_solve(cho_factor(hessian, check_finite=False), slope, check_finite=False))
-    except LinAlgError:
-        pass
+def _stationary(free: Array, curvature: Array, slope: Array) -> Array:
+    """Return p with ``(F_J F_J' + D) p = -slope``, of least norm, without forming the product."""
+    n, d = free.shape
+    if (curvature > 0).any():
+        free = np.hstack([free, np.diag(np.sqrt(curvature))])
+        d += n
     if n <= d:
-        hessian = rows @ rows.T
-        hessian[np.diag_indices(n)] += curvature
-        values, vectors = eigh(hessian, check_finite=False)
-        keep = values > np.finfo(float).eps * n * max(values[-1], 0.0)
-        return np.asarray(-(vectors[:, keep] / values[keep]) @ (vectors[:, keep].T @ slope))
-    if positive:
-        return -slope / curvature
-    # more free samples than dimensions and a flat term: the slope's part outside the range of F stays, and is a
-    # direction of unbounded ascent that the line search follows to the nearest bound
-    q, _ = np.linalg.qr(rows)
-    inside = q @ (q.T @ slope)
-    outside = slope - inside
-    if np.linalg.norm(outside) > 1e-9 * np.linalg.norm(slope):
-        return -outside * (1.0 / max(np.abs(outside).max(), 1e-300))
-    return np.asarray(-np.linalg.lstsq(rows.T, np.linalg.lstsq(rows, slope, rcond=None)[0], rcond=None)[0])
+        r = np.linalg.qr(free.T, mode="r")
+        pivots = np.abs(np.diag(r))
+        if pivots.min() > 1e-13 * pivots.max():
+            return -np.asarray(solve_triangular(r, solve_triangular(r, slope, trans="T")))
+    inner = np.linalg.lstsq(free, -slope, rcond=1e-13)[0]
+    return np.asarray(np.linalg.lstsq(free.T, inner, rcond=1e-13)[0])
 
 
-def _line_search(rows: Array, terms: Terms, a: Array, slope: Array, direction: Array) -> Array | None:
-    """Return the projected step if it increases the dual, else the longest step inside the box, else None."""
-    decrease = float(slope @ direction)
-    if not decrease < 0 or not np.isfinite(direction).all():
-        return None
+_FINISH_ROUNDS = 40
 
-    def change(step: Array) -> float:
-        image = rows.T @ step
-        return float(slope @ step + image @ image / 2 + terms.curvature @ (step * step) / 2)
 
-    projected = np.clip(a + direction, terms.lower, terms.upper)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        room = np.where(direction > 0, terms.upper - a, terms.lower - a) / direction
-    room = np.where(direction == 0, np.inf, room)
-    image = rows.T @ direction
-    curve = float(image @ image + terms.curvature @ (direction * direction))
-    length = min(float(room.min()), -decrease / curve if curve > 0 else np.inf)
-    candidates = [projected]
-    if np.isfinite(length) and length > 0:
-        inside = np.clip(a + length * direction, terms.lower, terms.upper)
-        # the multiplier that stops the step lands on its bound exactly, or the next face would be the same one
-        hit = room <= length
-        inside[hit] = np.where(direction[hit] > 0, terms.upper[hit], terms.lower[hit])
-        candidates.append(inside)
-    values = [change(candidate - a) for candidate in candidates]
-    best = int(np.argmin(values))
-    return candidates[best] if values[best] < 0 else None
+def _newton_round(rows: Array, terms: Terms, previous: Array, delta: float, deadline: float) -> Array:
+    """Solve one round; return its multipliers, exact to rounding unless the deadline came first."""
+    n, d = rows.shape
+    weight = 1.0 / (delta + terms.curvature)
+    shift = delta * previous - terms.linear
+    w = rows.T @ previous
+
+    def multipliers(t: Array) -> Array:
+        return np.clip((shift - t) * weight, terms.lower, terms.upper)
+
+    t = rows @ w
+    a = multipliers(t)
+    best, best_size, idle = a, np.inf, 0
+    for _ in range(_NEWTON_STEPS):
+        gradient = w - rows.T @ a
+        size = float(np.linalg.norm(gradient))
+        idle = 0 if size < 0.5 * best_size else idle + 1
+        if size < best_size:
+            best, best_size = a, size
+        if size <= 1e-15 * float(np.linalg.norm(w)) or idle >= 25 or time.monotonic() > deadline:
+            break
+        free = (a > terms.lower) & (a < terms.upper)
+        step = -_solve_newton(rows[free], weight[free], gradient)
+        move = rows @ step
+        at, rate = float(step @ w), float(step @ step)
+
+        def slope(length: float, at: float = at, rate: float = rate, t: Array = t, move: Array = move) -> float:
+            return at + length * rate - float(move @ multipliers(t + length * move))
+
+        length = _least(slope)
+        w, t = w + length * step, t + length * move
+        if idle:
+            t = rows @ w  # the running update of t has drifted as far as the steps are now small
+        a = multipliers(t)
+    return best
+
+
+_NEWTON_STEPS = 100
+
+
+def _least(slope: Callable[[float], float]) -> float:
+    """Return the minimiser on (0, 1] of a convex function with this derivative, which is negative at zero.
+
+    Function values could not tell the last steps apart; the derivative can.
+    """
+    if slope(1.0) <= 0:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+    return high if low == 0.0 else low
+
+
+def _solve_newton(free: Array, weight: Array, gradient: Array) -> Array:
+    """Solve ``(I + F_J' W F_J) p = gradient`` on the smaller side."""
+    n, d = free.shape
+    scaled = free * np.sqrt(weight)[:, None]
+    if n >= d:
+        system = scaled.T @ scaled
+        system[np.diag_indices(d)] += 1.0
+        return np.asarray(cho_solve(cho_factor(system, check_finite=False), gradient, check_finite=False))
+    system = scaled @ scaled.T
+    system[np.diag_indices(n)] += 1.0
+    inner = cho_solve(cho_factor(system, check_finite=False), scaled @ gradient, check_finite=False)
+    return np.asarray(gradient - scaled.T @ inner)
 
 
 def proximal_point(

@@ -1,0 +1,161 @@
+"""One plane's problem under verification: a formulation with its S and R, each solve done once.
+
+Knows formulations, solvers and the readings the checks share; draws no conclusions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .compile import BoxQP, Compiled, NotCompilable, compile
+from .conic import standard_form
+from .lagrangian import DualDomain, Lagrangian
+from .linalg import Array
+from .modeling import Formulation, Program
+from .solvers import ProgramSolution, solve_program, value_with_plane_fixed
+from .sor import SORResult
+
+ACCURATE = 1e-6
+"""Largest relative residual at which a general solver's answer is taken as evidence about a formulation."""
+
+
+@dataclass
+class Instance:
+    """A formulation, its matrices, and everything computed from them so far.
+
+    Attributes
+    ----------
+    formulation : Formulation
+    S, R : arrays
+    label : str
+        Which class this is the plane of.
+    solvers : tuple of str
+    options : mapping
+        Neutral solver options.
+    seed : int
+    """
+
+    formulation: Formulation
+    S: Array
+    R: Array
+    label: str
+    solvers: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+
+    @cached_property
+    def primal(self) -> Program:
+        """The declared primal."""
+        program = self.formulation.program("primal", self.S, self.R)
+        assert program is not None
+        return program
+
+    @cached_property
+    def dual(self) -> Program | None:
+        """The declared dual."""
+        return self.formulation.program("dual", self.S, self.R)
+
+    @cached_property
+    def primal_solutions(self) -> dict[str, ProgramSolution]:
+        """Each solver's answer to the primal."""
+        return {name: solve_program(self.primal, name, self.options) for name in self.solvers}
+
+    @cached_property
+    def dual_solutions(self) -> dict[str, ProgramSolution]:
+        """Each solver's answer to the dual; empty where none is declared."""
+        if self.dual is None:
+            return {}
+        return {name: solve_program(self.dual, name, self.options) for name in self.solvers}
+
+    def best_primal(self, other_than: str | None = None) -> ProgramSolution | None:
+        """The primal's most accurate solution, from another solver where one is as good as accurate."""
+        return _best(self.primal_solutions, other_than)
+
+    def best_dual(self, other_than: str | None = None) -> ProgramSolution | None:
+        """The dual's most accurate solution, likewise."""
+        return _best(self.dual_solutions, other_than)
+
+    @cached_property
+    def conic_dual_value(self) -> float:
+        """The optimal value of the dual that CVXPY's standard form of the primal implies."""
+        problem = standard_form(self.primal.problem).dual_problem()
+        solution = solve_program(Program(problem.objective, _named(problem.constraints), "none"), "clarabel")
+        return solution.value if solution.error <= ACCURATE else float("nan")
+
+    @cached_property
+    def lagrangian(self) -> Lagrangian:
+        """The primal's Lagrangian over the constraints the dual gives multipliers for."""
+        assert self.dual is not None
+        return Lagrangian(self.primal, list(self.dual.multipliers))
+
+    @cached_property
+    def domain(self) -> DualDomain:
+        """The dual's declared domain."""
+        assert self.dual is not None
+        return DualDomain(self.dual)
+
+    @cached_property
+    def points(self) -> tuple[Array, list[Array]]:
+        """A centre and random points of the dual's domain, at several scales of the multipliers."""
+        values = [abs(float(v)) for v in self.formulation.get_params(deep=True).values() if isinstance(v, int | float)]
+        solved = self.best_dual()
+        size = max([float(np.abs(m).max(initial=0.0)) for m in solved.multipliers.values()] if solved else [1.0])
+        top = max([v for v in values if v < 1e9], default=1.0)
+        scales = [0.3 * size, size, 3 * size, 0.5 * top, 2 * top, 1.0]
+        return self.domain.inside([s for s in scales if s > 0], np.random.default_rng(self.seed))
+
+    @cached_property
+    def compiled(self) -> Compiled | NotCompilable:
+        """SOR's arrays, or why there are none."""
+        try:
+            return compile(self.formulation)
+        except NotCompilable as reason:
+            return reason
+
+    @cached_property
+    def sor(self) -> tuple[SORResult, Array] | None:
+        """SOR's result and plane."""
+        if isinstance(self.compiled, NotCompilable):
+            return None
+        return self.compiled.solve(self.S, self.R, tol=1e-10, time_limit=30.0, random_state=self.seed)
+
+    def values(self, plane: Array) -> Array:
+        """The plane's values on the data: S z and R z."""
+        return np.concatenate([self.S @ plane, self.R @ plane])
+
+    def distance(self, one: Array, two: Array) -> float:
+        """How far two planes' values on the data are apart, relative to the larger."""
+        first, second = self.values(one), self.values(two)
+        return float(np.abs(first - second).max() / max(np.abs(first).max(), np.abs(second).max(), 1e-300))
+
+    def supported(self, *relative_errors: float) -> float:
+        """The distance that two planes of these relative gaps may be apart: ``|f_i| sum sqrt(2 gap)``.
+
+        By strong convexity in the metric M; infinite where the metric is not known.
+        """
+        best = self.best_primal()
+        if isinstance(self.compiled, BoxQP) and best is not None and best.plane is not None:
+            rows = self.compiled.factor(self.S).whiten(np.vstack([self.S, self.R]))
+            reach = float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max()))
+            size = max(float(np.abs(self.values(best.plane)).max()), 1e-300)
+            return reach * sum(np.sqrt(2 * e * abs(best.value)) for e in relative_errors) / size
+        return float("inf")
+
+    def value_at(self, plane: Array) -> float:
+        """The declared primal's value with its plane held there."""
+        return value_with_plane_fixed(self.primal, plane)
+
+
+def _best(solutions: Mapping[str, ProgramSolution], other_than: str | None) -> ProgramSolution | None:
+    accurate = [s for s in solutions.values() if s.error <= ACCURATE and s.plane is not None]
+    others = [s for s in accurate if s.solver != other_than]
+    return min(others or accurate, key=lambda s: s.error, default=None)
+
+
+def _named(constraints: list[Any]) -> dict[str, Any]:
+    return {f"c{i}": c for i, c in enumerate(constraints)} | {"none": constraints[-1]}

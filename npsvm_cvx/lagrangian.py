@@ -1,0 +1,232 @@
+"""The dual function of a declared primal, and points inside and outside a declared dual's domain.
+
+This is the definition of a dual, so it checks the derivation itself: at *any* multipliers, not only the best, the
+declared dual objective must be the infimum of the Lagrangian, and outside the declared domain that infimum must be
+minus infinity.  Knows programs; must not know formulations.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import cvxpy as cp
+import numpy as np
+import scipy.linalg
+
+from .conic import Infimum, ParametricMinimum, standard_form
+from .linalg import Array
+from .modeling import Program
+
+
+class Lagrangian:
+    """``L(x; m) = f(x) + sum_k m_k'(lhs_k - rhs_k)`` of a minimisation, over the named constraints.
+
+    Constraints not named stay constraints of the minimisation over x.
+    """
+
+    def __init__(self, primal: Program, names: list[str]) -> None:
+        self.primal = primal
+        self.inequalities = [n for n in names if isinstance(primal.constraints[n], cp.constraints.nonpos.Inequality)]
+        self.parameters = {name: cp.Parameter(primal.constraints[name].shape) for name in names}
+        value = primal.objective.expr
+        for name, parameter in self.parameters.items():
+            value = value + cp.sum(cp.multiply(parameter, primal.constraints[name].expr))
+        rest = [c for name, c in primal.constraints.items() if name not in names]
+        self.minimum = ParametricMinimum(cp.Problem(cp.Minimize(value), rest))
+
+    def infimum(self, multipliers: Mapping[str, Array]) -> Infimum:
+        """Return the infimum over x; the minimiser is left in the primal's variables where it is attained."""
+        size = 0.0
+        for name, parameter in self.parameters.items():
+            parameter.value = np.asarray(multipliers[name], dtype=float).reshape(parameter.shape)
+            size = max(size, float(np.abs(parameter.value).max(initial=0.0)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self.minimum.minimise(size)
+
+    def most_negative(self, multipliers: Mapping[str, Array]) -> tuple[str, float]:
+        """Return the inequality whose multiplier is most negative, and that value (0 where none is)."""
+        worst = min(
+            ((name, float(np.min(multipliers[name], initial=0.0))) for name in self.inequalities),
+            key=lambda pair: pair[1],
+            default=("", 0.0),
+        )
+        return worst
+
+
+@dataclass(frozen=True)
+class OutsidePoint:
+    """Multipliers that break one named constraint of the dual and no other."""
+
+    constraint: str
+    theta: Array
+
+
+class DualDomain:
+    """The set of multipliers a dual declares feasible, as a source of points."""
+
+    def __init__(self, dual: Program) -> None:
+        self.dual = dual
+        self.variables = dual.variables
+        self.ends = np.cumsum([v.size for v in self.variables])
+        self.size = int(self.ends[-1])
+        self.goal = cp.Parameter(self.size)
+        stacked = cp.hstack([cp.vec(v, order="F") for v in self.variables])
+        self.projection = cp.Problem(cp.Minimize(cp.sum_squares(stacked - self.goal)), list(dual.constraints.values()))
+        equalities = [c for c in dual.constraints.values() if isinstance(c, cp.constraints.zero.Equality)]
+        self.basis: Array | None = None
+        self.equation: tuple[Array, Array] | None = None
+        if equalities:
+            form = standard_form(cp.Problem(cp.Minimize(cp.sum(stacked) * 0), equalities))
+            order = cp.Problem(cp.Minimize(cp.sum(stacked) * 0), equalities)
+            matrix = _columns(order, self.variables, form.A.toarray(), self.size)
+            self.equation = matrix, form.b
+            self.basis = scipy.linalg.null_space(matrix)
+
+    def set(self, theta: Array) -> None:
+        """Give the dual's variables these values."""
+        for variable, part in zip(self.variables, np.split(theta, self.ends[:-1]), strict=True):
+            variable.value = part.reshape(variable.shape, order="F")
+
+    def multipliers(self, theta: Array) -> dict[str, Array]:
+        """Return the declared multipliers of the primal's constraints at these values."""
+        self.set(theta)
+        return {name: np.asarray(e.value, dtype=float) for name, e in self.dual.multipliers.items()}
+
+    def objective(self, theta: Array) -> float:
+        """Return the declared dual objective."""
+        self.set(theta)
+        value = self.dual.objective.value
+        return float("nan") if value is None else float(np.real(value))
+
+    def violations(self, theta: Array) -> dict[str, float]:
+        """Return, for each named constraint, by how much it is broken (0 where it holds)."""
+        self.set(theta)
+        return {name: float(np.max(c.violation(), initial=0.0)) for name, c in self.dual.constraints.items()}
+
+    def inside(self, scales: list[float], rng: np.random.Generator) -> tuple[Array, list[Array]]:
+        """Return a centre and points of the relative interior, out to each scale and nearly to the boundary."""
+        reached = [self._project(scale * rng.normal(size=self.size)) for scale in scales]
+        found = [theta for theta in reached if theta is not None]
+        if not found:
+            return np.zeros(self.size), []
+        centre = self._centre()
+        if centre is None:
+            centre = self._on_equations(np.mean(found, axis=0))
+        return centre, [self._drawn_in(centre, self._on_equations(theta)) for theta in found]
+
+    def _drawn_in(self, centre: Array, theta: Array) -> Array:
+        """Step back from a projection, which lies on the boundary only to a solver's tolerance, towards the centre."""
+        step = theta - centre
+        for _ in range(40):
+            if not any(self.violations(centre + step)[name] > 0 for name in self._inequalities):
+                break
+            step = 0.999 * step if np.linalg.norm(step) > 0.9 * np.linalg.norm(theta - centre) else step / 2
+        return self._on_equations(centre + 0.999 * step)
+
+    @property
+    def _inequalities(self) -> list[str]:
+        return [n for n, c in self.dual.constraints.items() if isinstance(c, cp.constraints.nonpos.Inequality)]
+
+    def _centre(self) -> Array | None:
+        """Return the point deepest inside the inequalities, near the origin where they bound nothing."""
+        depth = cp.Variable()
+        constraints = [
+            c.args[0] + depth <= c.args[1] if name in self._inequalities else c
+            for name, c in self.dual.constraints.items()
+        ]
+        size = sum(cp.sum_squares(v) for v in self.variables)
+        solution = self._solve(cp.Problem(cp.Maximize(depth - 1e-6 * size), [*constraints, depth <= 1.0]))
+        if solution is None or depth.value is None or not float(depth.value) > 0:
+            return None
+        return self._on_equations(solution)
+
+    def outside(self, centre: Array, rng: np.random.Generator, tries: int = 60) -> Iterator[OutsidePoint]:
+        """Yield, for as many named constraints as are met, one point that breaks it alone."""
+        wanted = set(self._inequalities)
+        span = self.basis if self.basis is not None else None
+        for _ in range(tries):
+            if not wanted:
+                return
+            if span is None:
+                direction = np.zeros(self.size)
+                direction[rng.integers(self.size)] = rng.choice([-1.0, 1.0])
+            elif span.shape[1] == 0:
+                return
+            else:
+                direction = span @ rng.normal(size=span.shape[1])
+            met = self._first_met(centre, direction)
+            if met is not None and met.constraint in wanted:
+                wanted.discard(met.constraint)
+                yield met
+
+    def _first_met(self, centre: Array, direction: Array) -> OutsidePoint | None:
+        lengths = {}
+        for name in self.dual.constraints:
+            length = self._reach(name, centre, direction)
+            if np.isfinite(length):
+                lengths[name] = length
+        if not lengths:
+            return None
+        ordered = sorted(lengths.items(), key=lambda pair: pair[1])
+        name, first = ordered[0]
+        second = ordered[1][1] if len(ordered) > 1 else np.inf
+        step = first + min((second - first) / 2, max(first, 1e-3))
+        if step <= first * (1 + 1e-6):
+            return None
+        return OutsidePoint(name, centre + step * direction)
+
+    def _reach(self, name: str, centre: Array, direction: Array) -> float:
+        def broken(length: float) -> bool:
+            self.set(centre + length * direction)
+            return float(np.max(self.dual.constraints[name].violation(), initial=0.0)) > 1e-9 * (1 + length)
+
+        if broken(0.0):
+            return np.inf
+        high = 1e-6
+        while not broken(high):
+            high *= 4
+            if high > 1e12:
+                return np.inf
+        low = 0.0
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (low, middle) if broken(middle) else (middle, high)
+        return high
+
+    def _project(self, point: Array) -> Array | None:
+        self.goal.value = point
+        return self._solve(self.projection)
+
+    def _solve(self, problem: cp.Problem) -> Array | None:
+        for solver in ("CLARABEL", "SCS"):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    problem.solve(solver=solver)
+            except (cp.SolverError, ValueError):
+                continue
+            if all(v.value is not None for v in self.variables):
+                return np.concatenate([np.asarray(v.value).ravel(order="F") for v in self.variables])
+        return None
+
+    def _on_equations(self, theta: Array) -> Array:
+        if self.equation is None:
+            return theta
+        matrix, right = self.equation
+        return theta - np.linalg.lstsq(matrix, matrix @ theta - right, rcond=None)[0]
+
+
+def _columns(problem: cp.Problem, variables: list[cp.Variable], matrix: Array, size: int) -> Array:
+    """Return the standard form's rows with its columns put in the order of ``variables``."""
+    data, _, _ = problem.get_problem_data("CLARABEL")
+    where = data["param_prob"].var_id_to_col
+    out = np.zeros((matrix.shape[0], size))
+    at = 0
+    for variable in variables:
+        if variable.id in where:
+            out[:, at : at + variable.size] = matrix[:, where[variable.id] : where[variable.id] + variable.size]
+        at += variable.size
+    return out
