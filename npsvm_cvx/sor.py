@@ -314,18 +314,24 @@ def _finish(rows: Array, terms: Terms, a: Array, target: float, deadline: float)
     Sun, Toh 2018).  Rounds with a smaller and smaller delta end at the solution.
     """
     size = float(np.mean(np.einsum("ij,ij->i", rows, rows) + terms.curvature))
-    delta = 0.1 * size
+    delta, smallest = 0.1 * size, _SMALLEST_DELTA * size
     best, best_gap = a, np.inf
     idle = 0
     for _ in range(_FINISH_ROUNDS):
         a, gap = _polish(rows, terms, _newton_round(rows, terms, a, delta, deadline))
-        idle = 0 if gap < 0.5 * best_gap else idle + 1
+        progress = gap < 0.5 * best_gap
+        idle = 0 if progress or delta > smallest else idle + 1
         if gap < best_gap:
             best, best_gap = a, gap
-        if best_gap <= target or idle >= 4 or time.monotonic() > deadline:
+        if best_gap <= target or idle >= 3 or time.monotonic() > deadline:
             break
-        delta = max(delta / 10, 1e-10 * size)
+        # far from the solution's own scale a round moves little: go there faster
+        delta = max(delta / (10 if progress else 100), smallest)
     return best
+
+
+_FINISH_ROUNDS = 40
+_SMALLEST_DELTA = 1e-9  # relative to the rows; below it the multipliers read off the margins are rounding
 
 
 def _polish(rows: Array, terms: Terms, a: Array) -> tuple[Array, float]:
@@ -366,9 +372,6 @@ def _stationary(free: Array, curvature: Array, slope: Array) -> Array:
     return np.asarray(np.linalg.lstsq(free.T, inner, rcond=1e-13)[0])
 
 
-_FINISH_ROUNDS = 40
-
-
 def _newton_round(rows: Array, terms: Terms, previous: Array, delta: float, deadline: float) -> Array:
     """Solve one round; return its multipliers, exact to rounding unless the deadline came first."""
     n, d = rows.shape
@@ -388,7 +391,9 @@ def _newton_round(rows: Array, terms: Terms, previous: Array, delta: float, dead
         idle = 0 if size < 0.5 * best_size else idle + 1
         if size < best_size:
             best, best_size = a, size
-        if size <= 1e-15 * float(np.linalg.norm(w)) or idle >= 25 or time.monotonic() > deadline:
+        scale = float(np.linalg.norm(w))
+        settled = size <= 1e-15 * scale or (idle >= 2 and best_size <= 1e-7 * scale)
+        if settled or idle >= 25 or time.monotonic() > deadline:
             break
         free = (a > terms.lower) & (a < terms.upper)
         step = -_solve_newton(rows[free], weight[free], gradient)
