@@ -1,9 +1,9 @@
-"""An oracle that never reads a formulation file: the paper's variants typed a second time, in plain NumPy and SciPy.
+"""An oracle that never reads a formulation file: the variants typed a second time, in plain NumPy and SciPy.
 
-It imports nothing from the package.  What stands here was typed from the paper (and, for the three losses that are
-not in it, from their definitions): the losses as functions of the margin, the four numbers a sample of the dual, and
-a reference optimiser whose answer comes with its own duality gap.  A formulation file whose primal and dual share a
-misreading passes every duality check; only a comparison with this file can see it.
+It imports nothing from the package.  What stands here was typed from the paper (and, for the three losses
+that are not in it, from their definitions): the losses as functions of the margin, the dual's numbers of a
+sample, and a reference optimiser whose answer comes with its own duality gap.  A formulation file whose primal
+and dual share a misreading passes every duality check; only a comparison with this file can see it.
 """
 
 from __future__ import annotations
@@ -83,13 +83,13 @@ OWN: dict[str, dict[str, tuple[float, ...]]] = {
 
 
 def params(name: str, C1: float = 1.0, C2: float = 1.0, **own: float) -> dict[str, float]:
-    """Return the hyperparameters of a variant for given weights; its own at their first values unless given."""
+    """Return the hyperparameters of a variant for given weights; its own at their first values by default."""
     rest = {key: own.get(key, values[0]) for key, values in OWN.get(name, {}).items()}
     return {RIDGE[name]: C1, "C2": C2, **rest}
 
 
 def settings(name: str) -> list[dict[str, float]]:
-    """Return hyperparameters worth trying: corners of (C1, C2), each with every value of the variant's own."""
+    """Return hyperparameters worth trying: corners of (C1, C2), each with every value of its own."""
     corners = [(1.0, 1.0), (0.3, 5.0), (2**-8, 2**8), (2**8, 2**-8)]
     own = OWN.get(name, {})
     return [
@@ -158,7 +158,7 @@ class Optimum(NamedTuple):
 def optimum(name: str, p: dict[str, float], S: np.ndarray, R: np.ndarray) -> Optimum:
     """Return the optimum of a small instance: HiGHS for the linear program, else L-BFGS-B on the box dual.
 
-    The dual's answer is refined by solving for the free multipliers outright; the interval is the duality gap.
+    The dual's answer is refined by solving for the free multipliers; the interval is its duality gap.
     """
     if name == "l1_ls_twsvm":
         return _linear_program(p, S, R)
@@ -207,32 +207,32 @@ def _interval(name: str, p: dict, S: np.ndarray, R: np.ndarray, M: np.ndarray, a
 
 
 def _linear_program(p: dict[str, float], S: np.ndarray, R: np.ndarray) -> Optimum:
-    """Solve min |S z|_1 + C1 |z|_1 + C2 |e - R z|_1 as a linear program over (z, bounds of absolute values)."""
-    (m, d), l = S.shape, len(R)
+    """Solve min |S z|_1 + C1 |z|_1 + C2 |e - R z|_1 as a linear program over z and bounds."""
+    (m, d), n = S.shape, len(R)
     eye, zero = np.eye, np.zeros
     A = np.block(
         [
-            [S, -eye(m), zero((m, d + l))],
-            [-S, -eye(m), zero((m, d + l))],
-            [eye(d), zero((d, m)), -eye(d), zero((d, l))],
-            [-eye(d), zero((d, m)), -eye(d), zero((d, l))],
-            [R, zero((l, m + d)), -eye(l)],
-            [-R, zero((l, m + d)), -eye(l)],
+            [S, -eye(m), zero((m, d + n))],
+            [-S, -eye(m), zero((m, d + n))],
+            [eye(d), zero((d, m)), -eye(d), zero((d, n))],
+            [-eye(d), zero((d, m)), -eye(d), zero((d, n))],
+            [R, zero((n, m + d)), -eye(n)],
+            [-R, zero((n, m + d)), -eye(n)],
         ]
     )
-    b = np.r_[zero(2 * m + 2 * d), np.ones(l), -np.ones(l)]
-    cost = np.r_[zero(d), np.ones(m), np.full(d, p["C1"]), np.full(l, p["C2"])]
+    b = np.r_[zero(2 * m + 2 * d), np.ones(n), -np.ones(n)]
+    cost = np.r_[zero(d), np.ones(m), np.full(d, p["C1"]), np.full(n, p["C2"])]
     found = linprog(
-        cost, A_ub=A, b_ub=b, bounds=[(None, None)] * d + [(0, None)] * (m + d + l), method="highs"
+        cost, A_ub=A, b_ub=b, bounds=[(None, None)] * d + [(0, None)] * (m + d + n), method="highs"
     )
     assert found.status == 0, found.message
     z = found.x[:d]
     return Optimum(float(found.fun), primal_value("l1_ls_twsvm", p, S, R, z), z)
 
 
-def matrices(seed: int = 0, m: int = 7, l: int = 5, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """Return near rows (m x d+1) and margin rows (l x d+1), overlapping enough that multipliers end everywhere."""
+def matrices(seed: int = 0, m: int = 7, n: int = 5, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Return near rows (m x d+1) and margin rows (n x d+1) that overlap."""
     rng = np.random.default_rng(seed)
     S = np.column_stack([rng.normal(size=(m, d)), np.ones(m)])
-    R = np.column_stack([rng.normal(0.7, 1.0, size=(l, d)), np.ones(l)])
+    R = np.column_stack([rng.normal(0.7, 1.0, size=(n, d)), np.ones(n)])
     return S, R

@@ -1,4 +1,4 @@
-"""The contract of a formulation file, held to every file in the folder, and the oracle that never read one."""
+"""The contract of a formulation file, held to every file, and the oracle that never read one."""
 
 import ast
 import inspect
@@ -40,12 +40,12 @@ def test_the_folder_holds_the_papers_eight_variants_and_three_losses():
     assert len(oracle.PAPER) == 8
 
 
-# --- the oracle itself -----------------------------------------------------------------------------------------
+# --- the oracle itself ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", sorted(oracle.TABLE))
 def test_the_typed_duals_are_the_conjugates_of_the_typed_losses(name):
-    # h(a) = sup_t (-a t - C2 L(t)): the definition, maximised by SciPy on an interval wide enough to hold the best t
+    # h(a) = sup_t (-a t - C2 L(t)): the definition, maximised by SciPy on an interval that holds the best t
     for p in oracle.settings(name):
         h = oracle.TABLE[name](p)
         left = h.lower if np.isfinite(h.lower) else -3 * p["C2"]
@@ -74,7 +74,7 @@ def test_the_reference_optimiser_closes_its_own_gap():
             assert -1e-13 <= best.width <= 1e-9, (name, p)
 
 
-# --- what a file says ------------------------------------------------------------------------------------------
+# --- what a file says -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -110,11 +110,11 @@ def test_the_docstring_gives_the_papers_equation_numbers(name):
     assert tagged == set(load(name)().program("primal", S, R).constraints)
 
 
-# --- how a file is written -------------------------------------------------------------------------------------
+# --- how a file is written ------------------------------------------------------------------------
 
 
 def forbidden(source):
-    """Return what a formulation file must not hold: products of arrays by *, quad_form, sign attributes, inverses."""
+    """Return what a formulation file must not hold: array products by *, quad_form, sign attributes."""
     tree, found = ast.parse(source), []
 
     def scalar(node):
@@ -203,7 +203,7 @@ def test_no_attribute_hides_a_constraint(name):
             assert not any(v for v in variable.attributes.values() if v is not None), variable
 
 
-# --- the scikit-learn contract ---------------------------------------------------------------------------------
+# --- the scikit-learn contract --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", oracle.NAMES)
@@ -259,7 +259,7 @@ def test_a_hyperparameter_outside_its_interval_is_named(name):
                 load(name)(**{**oracle.params(name), key: value}).program("primal", S, R)
 
 
-# --- against the oracle ----------------------------------------------------------------------------------------
+# --- against the oracle ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "p"), SETTINGS, ids=label)
@@ -361,7 +361,7 @@ def test_both_schemes_run(name, scheme):
         assert slow.primal == pytest.approx(best.value, rel=1e-7)
 
 
-# --- losses ----------------------------------------------------------------------------------------------------
+# --- losses ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", oracle.LOSSES)
