@@ -134,18 +134,22 @@ class GEPSVM(_PlaneClassifier):
         ValueError
             A parameter out of its range, another number of classes, non-finite or sparse values.
         """
-        self._validate_params() training = self._training(X, y, sample_weight,
-        check_random_state(self.random_state)) scale = training.centre_scale rows =
-        np.sqrt(training.weights)[:, None] * training.rows * scale own = training.codes == 0 found =
-        [_ratio_plane(A, B, float(self.delta)) for A, B in ((rows[own], rows[~own]), (rows[~own], rows[own]))]
+        self._validate_params()
+        training = self._training(X, y, sample_weight, check_random_state(self.random_state))
+        scale = training.centre_scale
+        rows = np.sqrt(training.weights)[:, None] * training.rows * scale
+        first, second = rows[training.codes == 0], rows[training.codes == 1]
+        found = [_ratio_plane(A, B, float(self.delta)) for A, B in ((first, second), (second, first))]
         self.eigenvalues_ = np.array([value for _, value in found])
-        self._keep_planes(np.array([_normalised(scale * z) for z, _ in found]), X, training) return self
+        self._keep_planes(np.array([_normalised(scale * z) for z, _ in found]), training)
+        return self
 
     def _check_class_count(self, labels: NDArray[Any]) -> None:
         if len(self.classes_) > 2:
             raise ValueError(
-                f"Only binary classification is supported. The type of the target is {type_of_target(labels)}, "
-                f"with {len(self.classes_)} classes; use OneVsRestClassifier or OneVsOneClassifier around it."
+                "Only binary classification is supported. "
+                f"The type of the target is {type_of_target(labels)}, "
+                f"{len(self.classes_)} classes; use OneVsRestClassifier or OneVsOneClassifier around it."
             )
 
 

@@ -34,7 +34,10 @@ PLANES = 1e-4
 
 @dataclass(frozen=True)
 class Row:
-    """One piece of evidence: what was checked, the figure, its tolerance, the status, and the sentence."""
+    """One piece of evidence: what was checked, the figure, its tolerance, the status, and the sentence.
+
+    ``seconds`` and ``claim`` (a solver's own word for how it ended) go with the rows that judge one solve.
+    """
 
     check: str
     value: float
@@ -43,6 +46,8 @@ class Row:
     meaning: str
     plane: str = ""
     solver: str = ""
+    seconds: float = float("nan")
+    claim: str = ""
 
 
 def _row(check: str, value: float, tolerance: float, good: str, bad: str, solver: str = "") -> Row:
@@ -343,10 +348,14 @@ def _no_dual(instance: Instance, name: str) -> Row:
 def _solver_row(check: str, solution: ProgramSolution, what: str) -> Row:
     claim = f"{solution.solver} says {solution.status!r} of the {what}"
     if solution.plane is None:
-        return Row(check, float("inf"), ACCURATE, "solver", f"{claim} ({solution.detail})", solver=solution.solver)
+        return Row(
+            check, float("inf"), ACCURATE, "solver", f"{claim} ({solution.detail})", solver=solution.solver,
+            seconds=solution.seconds, claim=solution.status,
+        )  # fmt: skip
     return Row(
         check, solution.error, ACCURATE, "solver",
         f"{claim}; its residuals are {solution.error:.1e}: the solver, not the formulation", solver=solution.solver,
+        seconds=solution.seconds, claim=solution.status,
     )  # fmt: skip
 
 
@@ -383,6 +392,7 @@ def kkt(instance: Instance) -> Iterator[Row]:
                 "KKT", solution.error, ACCURATE, "pass",
                 f"{what}{said}: primal {r.primal:.0e}, cone {r.cone:.0e}, stationarity {r.stationarity:.0e}, "
                 f"complementarity {r.complementarity:.0e}, gap {r.gap:.0e}", solver=solution.solver,
+                seconds=solution.seconds, claim=solution.status,
             )  # fmt: skip
     primal, dual = instance.best_primal(), instance.best_dual()
     if primal is not None and dual is not None and dual.multipliers:

@@ -287,6 +287,9 @@ class ParametricMinimum:
         smooth = [p for p in parts if not _has_cone(p.cones)]
         self.conic = [p for p in parts if _has_cone(p.cones)]
         self.linear = not self.conic
+        self.settings = clarabel.DefaultSettings()
+        self.settings.verbose = False
+        self.settings.tol_gap_abs = self.settings.tol_gap_rel = self.settings.tol_feas = 1e-11
         columns = np.concatenate([p.columns for p in smooth]) if smooth else np.zeros(0, int)
         rows = np.concatenate([p.rows for p in smooth]) if smooth else np.zeros(0, int)
         self.smooth = _LinearSystem(form, columns.astype(int), rows.astype(int))
@@ -307,7 +310,7 @@ class ParametricMinimum:
         if not self.smooth.minimise(q, x):
             return Infimum(-np.inf, exact)
         for part in self.conic:
-            found = part.minimise(np.where(np.abs(q[part.columns]) <= noise, 0.0, q[part.columns]))
+            found = part.minimise(np.where(np.abs(q[part.columns]) <= noise, 0.0, q[part.columns]), self.settings)
             if found is None:
                 return Infimum(np.nan, exact)
             if not np.isfinite(found).all():
@@ -325,31 +328,24 @@ class ParametricMinimum:
             variable.value = x[start : start + variable.size].reshape(variable.shape, order="F")
 
 
-@dataclass(frozen=True)
 class _Part:
     """Columns and rows of a standard form that share nothing with the rest."""
 
-    columns: Any
-    rows: Any
-    P: sp.csc_array
-    A: sp.csc_array
-    b: Array
-    cones: Cones
+    def __init__(self, form: StandardForm, columns: Any, rows: Any, cones: Cones) -> None:
+        self.columns, self.rows, self.cones = columns, rows, cones
+        self.P = sp.csc_matrix(sp.triu(form.P[columns][:, columns]))
+        self.A, self.b = sp.csc_matrix(form.A[rows][:, columns]), form.b[rows]
+        self.kinds: list[Any] = []
+        if cones.zero:
+            self.kinds.append(clarabel.ZeroConeT(cones.zero))
+        if cones.nonneg:
+            self.kinds.append(clarabel.NonnegativeConeT(cones.nonneg))
+        self.kinds += [clarabel.SecondOrderConeT(size) for size in cones.soc]
+        self.kinds += [clarabel.ExponentialConeT() for _ in range(cones.exp)]
 
-    def minimise(self, q: Array) -> Array | None:
+    def minimise(self, q: Array, settings: Any) -> Array | None:
         """Return the minimiser; infinite entries where there is none; None where Clarabel cannot tell."""
-        kinds: list[Any] = []
-        if self.cones.zero:
-            kinds.append(clarabel.ZeroConeT(self.cones.zero))
-        if self.cones.nonneg:
-            kinds.append(clarabel.NonnegativeConeT(self.cones.nonneg))
-        kinds += [clarabel.SecondOrderConeT(size) for size in self.cones.soc]
-        kinds += [clarabel.ExponentialConeT() for _ in range(self.cones.exp)]
-        settings = clarabel.DefaultSettings()
-        settings.verbose = False
-        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
-        P, A = (sp.csc_matrix(M) for M in (sp.triu(self.P), self.A))
-        solution = clarabel.DefaultSolver(P, q, A, self.b, kinds, settings).solve()
+        solution = clarabel.DefaultSolver(self.P, q, self.A, self.b, self.kinds, settings).solve()
         status = str(solution.status)
         if status in ("Solved", "AlmostSolved"):
             return np.asarray(solution.x)
@@ -418,6 +414,5 @@ def _parts(form: StandardForm) -> list[_Part]:
         names = [kinds[k][0] for k in members]
         own = Cones(names.count("zero"), names.count("nonneg"),
                     tuple(kinds[k][1] for k in members if kinds[k][0] == "soc"), names.count("exp"))  # fmt: skip
-        at = np.array(columns)
-        parts.append(_Part(at, rows, form.P[at][:, at], form.A[rows][:, at], form.b[rows], own))
+        parts.append(_Part(form, np.array(columns), rows, own))
     return parts

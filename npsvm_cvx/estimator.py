@@ -134,7 +134,6 @@ class _PlaneClassifier(ClassifierMixin, BaseEstimator):
         """Validate, drop samples of weight zero, set classes_ and the centres, and build the rows."""
         samples, labels = validate_data(self, X, y, dtype=np.float64, order="C")
         check_classification_targets(labels)
-        self._check_kernel(samples)
         if sample_weight is None:
             weights = np.ones(len(samples))
         else:
@@ -150,14 +149,15 @@ class _PlaneClassifier(ClassifierMixin, BaseEstimator):
                 f"but the data contains {found}"
             )
         self._check_class_count(labels)
+        self._check_kernel(samples)
         copies = weights[kept]
         costs = copies * self._weights_by_class(codes, copies)[codes]
         own_centres = self._set_centres(samples, kept, codes, copies, rng)
         rows = self._rows(samples[kept])
         if not np.isfinite(rows).all():
             raise ValueError(
-                f"kernel={self.kernel!r} gives values that are not finite on these samples; scale the features, "
-                "or change gamma, degree or coef0."
+                f"kernel={self.kernel!r} gives values that are not finite on these samples; scale the "
+                "features, or change gamma, degree or coef0."
             )
         return _Training(rows, codes, costs, copies, kept, len(samples), own_centres)
 
@@ -259,7 +259,7 @@ class _PlaneClassifier(ClassifierMixin, BaseEstimator):
                 )
         return np.column_stack([values, np.ones(len(values))])
 
-    def _keep_planes(self, planes: Array, X: ArrayLike, training: _Training) -> None:
+    def _keep_planes(self, planes: Array, training: _Training) -> None:
         """Set planes_ and the norms of their normals; warn of a plane without one where the rule divides."""
         self.planes_ = planes
         if self.distance_ == "absolute":
@@ -269,7 +269,7 @@ class _PlaneClassifier(ClassifierMixin, BaseEstimator):
         if _named(self.kernel, "linear"):
             norms = np.linalg.norm(w, axis=1)
         else:
-            gram = self._centre_gram(X, training)
+            gram = self._centre_gram(training)
             norms = np.sqrt(np.maximum(np.einsum("ki,ki->k", w @ gram, w), 0.0))
         reach = np.abs(training.rows[:, :-1] @ w.T).max(axis=0)
         norms[reach <= _FLAT * np.abs(planes[:, -1])] = 0.0
@@ -279,13 +279,13 @@ class _PlaneClassifier(ClassifierMixin, BaseEstimator):
             use = "never" if self.scheme_ == "nearest" else "always"
             warnings.warn(
                 f"{type(self).__name__}: the plane of class {which} has w = 0 and lies at infinite Euclidean "
-                f"distance from every sample, so it is {use} the {self.scheme_}. Large C2 on overlapping classes "
-                "does this; use distance='absolute', a smaller C2, or a kernel.",
+                f"distance from every sample, so it is {use} the {self.scheme_}. Large C2 on overlapping "
+                "classes does this; use distance='absolute', a smaller C2, or a kernel.",
                 ZeroNormalWarning,
                 stacklevel=3,
             )
 
-    def _centre_gram(self, X: ArrayLike, training: _Training) -> Array:
+    def _centre_gram(self, training: _Training) -> Array:
         """Return ``K(C, C)``, read off the training rows where the centres are training samples."""
         if self.centre_indices_ is not None:
             where = np.searchsorted(training.kept, self.centre_indices_)
@@ -318,13 +318,14 @@ class _PlaneClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : (samples, features) array-like
-            Or kernel values with the training samples, (samples, training samples), where they are precomputed.
+            Or kernel values with the training samples, (samples, training samples), where they are
+            precomputed.
 
         Returns
         -------
         (samples, classes) array
-            In the order of ``classes_``.  Euclidean distances to a plane with w = 0 are the largest float: infinite
-            for every purpose, and finite for scikit-learn's metrics.
+            In the order of ``classes_``. Euclidean distances to a plane with w = 0 are the largest float:
+            infinite for every purpose, and finite for scikit-learn's metrics.
         """
         check_is_fitted(self)
         samples = validate_data(self, X, dtype=np.float64, order="C", reset=False)
@@ -342,14 +343,15 @@ class _PlaneClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: ArrayLike) -> Array:
         r"""Return scores: for two classes one a sample, positive for ``classes_[1]``; for more, one a class.
 
-        With :math:`\delta_k` the distance to the plane of class k, the score of class k is :math:`\delta_k` where a
-        sample belongs to the farthest plane and :math:`-\delta_k` where it belongs to the nearest; two classes have
-        the difference of their scores.
+        With :math:`\delta_k` the distance to the plane of class k, the score of class k is :math:`\delta_k`
+        where a sample belongs to the farthest plane and :math:`-\delta_k` where it belongs to the nearest;
+        two classes have the difference of their scores.
 
         Parameters
         ----------
         X : (samples, features) array-like
-            Or kernel values with the training samples, (samples, training samples), where they are precomputed.
+            Or kernel values with the training samples, (samples, training samples), where they are
+            precomputed.
 
         Returns
         -------
@@ -365,7 +367,8 @@ class _PlaneClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : (samples, features) array-like
-            Or kernel values with the training samples, (samples, training samples), where they are precomputed.
+            Or kernel values with the training samples, (samples, training samples), where they are
+            precomputed.
 
         Returns
         -------
@@ -400,19 +403,20 @@ class NPSVMClassifier(_PlaneClassifier):
         \min_{z_k} \tfrac12 |S_k z_k|^2 + \tfrac{C_1}{2} |z_k|^2 + C_2 \sum_i L(t_i), \qquad t = R_k z_k,\;
         z_k = [w_k; b_k]
 
-    is the shape most formulations share; the formulation's file has its own.  A sample belongs to
-    :math:`\arg\max_k |x z_k|` (``farthest``) or :math:`\arg\min_k |x z_k| / |w_k|` (``nearest``), x being its row
-    ``[x, 1]`` or ``[K(x, C), 1]``.
+    is the shape most formulations share; the formulation's file has its own. A sample belongs to
+    :math:`\arg\max_k |x z_k|` (``farthest``) or :math:`\arg\min_k |x z_k| / |w_k|` (``nearest``), x being its
+    row ``[x, 1]`` or ``[K(x, C), 1]``.
 
     Parameters
     ----------
     formulation : str, path, class or object, default="hnpsvm"
-        A name of :func:`npsvm_cvx.available`, a ``.py`` file, or a Formulation or Loss (class or object).  Its
-        hyperparameters are set as ``formulation__C1`` and so on, also where it is given by name: setting one turns
-        the name into an object.  A Loss object has its own hyperparameters only; ``Framework(loss)`` has C1 and C2.
+        A name of :func:`npsvm_cvx.available`, a ``.py`` file, or a Formulation or Loss (class or object). Its
+        hyperparameters are set as ``formulation__C1`` and so on, also where it is given by name: setting one
+        turns the name into an object. A Loss object has its own hyperparameters only; ``Framework(loss)`` has
+        C1 and C2.
     kernel : str or callable, default="linear"
-        "linear", "precomputed", a name of :func:`sklearn.metrics.pairwise.pairwise_kernels`, or a function of two
-        sample matrices that returns the matrix of kernel values.
+        "linear", "precomputed", a name of :func:`sklearn.metrics.pairwise.pairwise_kernels`, or a function of
+        two sample matrices that returns the matrix of kernel values.
     gamma : {"scale", "auto"} or float, default="scale"
         Kernel coefficient: ``1 / (features * variance of X)``, ``1 / features``, or a positive number.
     degree : float, default=3
@@ -420,17 +424,17 @@ class NPSVMClassifier(_PlaneClassifier):
     coef0 : float, default=1.0
         Constant of the polynomial and sigmoid kernels.
     landmarks : int, float, array-like or None, default=None
-        Centres C of the kernel rows: a number or fraction of training samples, drawn at random in proportion to the
-        classes (at least one of each); or the centres themselves (the rectangular kernel).  None takes every
-        training sample.
+        Centres C of the kernel rows: a number or fraction of training samples, drawn at random in proportion
+        to the classes (at least one of each); or the centres themselves (the rectangular kernel). None takes
+        every training sample.
     scheme : {"farthest", "nearest"} or None, default=None
         Which rows a plane keeps near and which at a distance; None takes the formulation's own.
     distance : {"absolute", "euclidean"} or None, default=None
-        ``|x z|``, or ``|x z| / |w|`` with :math:`\sqrt{w^\top K(C, C) w}` for the norm of kernel planes.  None is
-        "absolute" for ``farthest`` and "euclidean" for ``nearest``.
+        ``|x z|``, or ``|x z| / |w|`` with :math:`\sqrt{w^\top K(C, C) w}` for the norm of kernel planes. None
+        is "absolute" for ``farthest`` and "euclidean" for ``nearest``.
     solver : str, default="sor"
-        "sor", or a general solver (clarabel, osqp, ecos, scs, highs).  A formulation whose dual "sor" does not solve
-        is handed to clarabel, as ``certificate_`` then says.
+        "sor", or a general solver (clarabel, osqp, ecos, scs, highs). A formulation whose dual "sor" does not
+        solve is handed to clarabel, as ``certificate_`` then says.
     tol : float, default=1e-8
         Relative duality gap asked for.
     max_iter : int or None, default=None
@@ -452,16 +456,16 @@ class NPSVMClassifier(_PlaneClassifier):
     coef_, intercept_ : (classes, features) and (classes,) arrays
         The same in two parts; ``coef_`` with the linear kernel only.
     dual_coef_ : (classes, samples) array
-        The multiplier of each training sample's margin; zero where it is a near row of that class's plane.  NaN where
-        a general solver has no multiplier of a constraint named [margin].
+        The multiplier of each training sample's margin; zero where it is a near row of that class's plane.
+        NaN where a general solver has no multiplier of a constraint named [margin].
     support_ : (support samples,) array of int
         Samples whose multiplier is nonzero for some class (above 1e-8 of the class's largest).
     centres_ : (d - 1, features) array or None
     centre_indices_ : (d - 1,) array of int or None
         Where the centres are training samples.
     certificate_ : list of dict
-        One a class: ``primal``, ``dual``, ``gap``, ``relative_gap``, ``rigorous`` (False: evaluated in floating point),
-        ``solver``, ``status``, ``converged``, ``iterations``.
+        One a class: ``primal``, ``dual``, ``gap``, ``relative_gap``, ``rigorous`` (False: evaluated in
+        floating point), ``solver``, ``status``, ``converged``, ``iterations``.
     n_iter_ : int
         Most sweeps a class took; at least one.
     formulation_ : Formulation
@@ -482,22 +486,23 @@ class NPSVMClassifier(_PlaneClassifier):
     Notes
     -----
     A sample of weight s counts as s copies of it: s multiplies its :math:`C_2` where it is a margin row, its
-    :math:`(x z)^2` (or :math:`|x z|`) where it is a near row, and, where it is a centre of the full kernel, divides
-    the price of its squared coefficient; a weight of zero leaves the sample out.  Class weights do the first two.
-    Weights other than whole numbers need ``solver="sor"`` and a dual it solves.
+    :math:`(x z)^2` (or :math:`|x z|`) where it is a near row, and, where it is a centre of the full kernel,
+    divides the price of its squared coefficient; a weight of zero leaves the sample out. Class weights do the
+    first two. Weights other than whole numbers need ``solver="sor"`` and a dual it solves.
 
-    Features are used as they are, and most formulations penalise b: scale them first, in a Pipeline.  X must be dense:
-    whitened rows are dense whatever the features are.
+    Features are used as they are, and most formulations penalise b: scale them first, in a Pipeline. X must
+    be dense: whitened rows are dense whatever the features are.
 
     References
     ----------
-    Yang, Shao, Jiang (2015), *A learning framework of nonparallel hyperplanes classifier*, eqs. (17), (18), (31)-(36).
+    Yang, Shao, Jiang (2015), *A learning framework of nonparallel hyperplanes classifier*, eqs. (17), (18),
+    (31)-(36).
 
     Examples
     --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = NPSVMClassifier("hnpsvm", random_state=0).fit(X, y)
+    >>> model = NPSVMClassifier("hnpsvm", kernel="rbf", random_state=0).fit(X, y)
     >>> model.score(X, y) > 0.9, [c["converged"] for c in model.certificate_]
     (True, [True, True, True])
 
@@ -505,7 +510,7 @@ class NPSVMClassifier(_PlaneClassifier):
 
     >>> from sklearn.model_selection import GridSearchCV
     >>> grid = {"formulation": ["hnpsvm", "ls_twsvm"], "formulation__C1": [0.1, 1.0]}
-    >>> search = GridSearchCV(NPSVMClassifier(random_state=0), grid).fit(X, y)
+    >>> search = GridSearchCV(NPSVMClassifier(kernel="rbf", random_state=0), grid).fit(X, y)
     >>> search.best_score_ > 0.9, sorted(search.best_params_)
     (True, ['formulation', 'formulation__C1'])
     """
@@ -600,8 +605,8 @@ class NPSVMClassifier(_PlaneClassifier):
         Raises
         ------
         ValueError
-            A parameter out of its range, one class, non-finite or sparse values, weights that cannot be honoured; the
-            message names the argument.
+            A parameter out of its range, one class, non-finite or sparse values, weights that cannot be
+            honoured; the message names the argument.
         """
         self._validate_params()
         self._check_names()
@@ -645,7 +650,9 @@ class NPSVMClassifier(_PlaneClassifier):
         # SOR and LAPACK release the interpreter's lock; building CVXPY problems does not
         prefer = "threads" if compiled is not None else "processes"
         found: list[_Plane] = Parallel(n_jobs=self.n_jobs, verbose=int(self.verbose), prefer=prefer)(tasks)
-        self._keep(found, X, training)
+        self._keep(found, training)
+        self._keep_planes(np.array([plane.solution.plane for plane in found]), training)
+        self._warn_of_gaps([plane.solution for plane in found])
         return self
 
     # --- parts of fit ------------------------------------------------------------------------------------
@@ -668,7 +675,7 @@ class NPSVMClassifier(_PlaneClassifier):
             raise ValueError(f"class_weight={self.class_weight!r} must hold positive, finite numbers.")
         return np.asarray(found, dtype=float)
 
-    def _keep(self, found: list[_Plane], X: ArrayLike, training: _Training) -> None:
+    def _keep(self, found: list[_Plane], training: _Training) -> None:
         solutions = [plane.solution for plane in found]
         self.dual_coef_ = np.zeros((len(found), training.given))
         for row, plane in zip(self.dual_coef_, found, strict=True):
@@ -694,8 +701,6 @@ class NPSVMClassifier(_PlaneClassifier):
             }
             for solution in solutions
         ]
-        self._keep_planes(np.array([solution.plane for solution in solutions]), X, training)
-        self._warn_of_gaps(solutions)
 
     def _warn_of_gaps(self, solutions: list[Solution]) -> None:
         late = [
@@ -709,7 +714,7 @@ class NPSVMClassifier(_PlaneClassifier):
                 f"{type(self).__name__} did not converge to tol={self.tol:g}; {'; '.join(late)}. Scale the "
                 "features, raise max_iter or the ridge (C1), lower C2, or accept the gap with a larger tol.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
 
 

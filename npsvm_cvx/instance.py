@@ -84,8 +84,12 @@ class Instance:
     def conic_dual_value(self) -> float:
         """The optimal value of the dual that CVXPY's standard form of the primal implies."""
         problem = standard_form(self.primal.problem).dual_problem()
-        solution = solve_program(Program(problem.objective, _named(problem.constraints), "none"), "clarabel")
-        return solution.value if solution.error <= ACCURATE else float("nan")
+        program = Program(problem.objective, _named(problem.constraints), "none")
+        for name in ("clarabel", "ecos", "scs"):
+            solution = solve_program(program, name)
+            if solution.error <= ACCURATE:
+                return solution.value
+        return float("nan")
 
     @cached_property
     def lagrangian(self) -> Lagrangian:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cvxpy as cp
 import numpy as np
@@ -33,18 +33,23 @@ class Lagrangian:
         value = primal.objective.expr
         for name, parameter in self.parameters.items():
             value = value + cp.sum(cp.multiply(parameter, primal.constraints[name].expr))
+        for variable in primal.problem.variables():
+            variable.value = np.zeros(variable.shape)
+        self.constants = {name: np.abs(np.asarray(primal.constraints[name].expr.value, dtype=float)) for name in names}
         rest = [c for name, c in primal.constraints.items() if name not in names]
         self.minimum = ParametricMinimum(cp.Problem(cp.Minimize(value), rest))
 
     def infimum(self, multipliers: Mapping[str, Array]) -> Infimum:
         """Return the infimum over x; the minimiser is left in the primal's variables where it is attained."""
-        size = 0.0
+        size = summed = 0.0
         for name, parameter in self.parameters.items():
             parameter.value = np.asarray(multipliers[name], dtype=float).reshape(parameter.shape)
             size = max(size, float(np.abs(parameter.value).max(initial=0.0)))
+            summed += float(np.sum(np.abs(parameter.value) * self.constants[name]))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return self.minimum.minimise(size)
+            found = self.minimum.minimise(size)
+        return replace(found, scale=found.scale + summed)
 
     def most_negative(self, multipliers: Mapping[str, Array]) -> tuple[str, float]:
         """Return the inequality whose multiplier is most negative, and that value (0 where none is)."""
@@ -88,7 +93,7 @@ class DualDomain:
     def set(self, theta: Array) -> None:
         """Give the dual's variables these values."""
         for variable, part in zip(self.variables, np.split(theta, self.ends[:-1]), strict=True):
-            variable.value = part.reshape(variable.shape, order="F")
+            variable.save_value(part.reshape(variable.shape, order="F"))  # no attribute to validate against
 
     def multipliers(self, theta: Array) -> dict[str, Array]:
         """Return the declared multipliers of the primal's constraints at these values."""
@@ -119,12 +124,19 @@ class DualDomain:
 
     def _drawn_in(self, centre: Array, theta: Array) -> Array:
         """Step back from a projection, which lies on the boundary only to a solver's tolerance, towards the centre."""
-        step = theta - centre
-        for _ in range(40):
-            if not any(self.violations(centre + step)[name] > 0 for name in self._inequalities):
-                break
-            step = 0.999 * step if np.linalg.norm(step) > 0.9 * np.linalg.norm(theta - centre) else step / 2
-        return self._on_equations(centre + 0.999 * step)
+        step, names = theta - centre, self._inequalities
+
+        def inside(share: float) -> bool:
+            broken = self.violations(centre + share * step)
+            return all(broken[name] <= 0 for name in names)
+
+        low, high = 0.0, 1.0
+        if not inside(high):
+            for _ in range(30):
+                middle = (low + high) / 2
+                low, high = (middle, high) if inside(middle) else (low, middle)
+            high = low
+        return self._on_equations(centre + 0.999 * high * step)
 
     @property
     def _inequalities(self) -> list[str]:
@@ -143,58 +155,48 @@ class DualDomain:
             return None
         return self._on_equations(solution)
 
-    def outside(self, centre: Array, rng: np.random.Generator, tries: int = 60) -> Iterator[OutsidePoint]:
+    def outside(self, centre: Array, rng: np.random.Generator, tries: int = 24) -> Iterator[OutsidePoint]:
         """Yield, for as many named constraints as are met, one point that breaks it alone."""
         wanted = set(self._inequalities)
-        span = self.basis if self.basis is not None else None
         for _ in range(tries):
             if not wanted:
                 return
-            if span is None:
-                direction = np.zeros(self.size)
-                direction[rng.integers(self.size)] = rng.choice([-1.0, 1.0])
-            elif span.shape[1] == 0:
-                return
-            else:
-                direction = span @ rng.normal(size=span.shape[1])
+            direction = np.zeros(self.size)
+            direction[rng.integers(self.size)] = rng.choice([-1.0, 1.0])
+            if self.basis is not None:
+                direction = self.basis @ (self.basis.T @ direction)
             met = self._first_met(centre, direction)
             if met is not None and met.constraint in wanted:
                 wanted.discard(met.constraint)
                 yield met
 
     def _first_met(self, centre: Array, direction: Array) -> OutsidePoint | None:
-        lengths = {}
-        for name in self.dual.constraints:
-            length = self._reach(name, centre, direction)
-            if np.isfinite(length):
-                lengths[name] = length
-        if not lengths:
+        """Walk until one constraint breaks, then as far beyond as no other does, at most as far again."""
+        if not np.abs(direction).max() > 1e-9:
             return None
-        ordered = sorted(lengths.items(), key=lambda pair: pair[1])
-        name, first = ordered[0]
-        second = ordered[1][1] if len(ordered) > 1 else np.inf
-        step = first + min((second - first) / 2, max(first, 1e-3))
-        if step <= first * (1 + 1e-6):
-            return None
-        return OutsidePoint(name, centre + step * direction)
 
-    def _reach(self, name: str, centre: Array, direction: Array) -> float:
-        def broken(length: float) -> bool:
-            self.set(centre + length * direction)
-            return float(np.max(self.dual.constraints[name].violation(), initial=0.0)) > 1e-9 * (1 + length)
+        def broken(length: float) -> set[str]:
+            violations = self.violations(centre + length * direction)
+            return {name for name in self._inequalities if violations[name] > 1e-9 * (1 + length)}
 
-        if broken(0.0):
-            return np.inf
-        high = 1e-6
+        high = 1e-4
         while not broken(high):
             high *= 4
-            if high > 1e12:
-                return np.inf
+            if high > 1e10:
+                return None
         low = 0.0
         for _ in range(40):
             middle = (low + high) / 2
             low, high = (low, middle) if broken(middle) else (middle, high)
-        return high
+        first = broken(high)
+        if len(first) != 1:
+            return None
+        step = high
+        for share in (1.0, 0.5, 0.2, 0.05, 0.01):
+            if broken(high * (1 + share)) == first:
+                step = high * (1 + share)
+                break
+        return OutsidePoint(next(iter(first)), centre + step * direction) if step > high else None
 
     def _project(self, point: Array) -> Array | None:
         self.goal.value = point

@@ -2,8 +2,8 @@
 
 It imports nothing from the package.  What stands here was typed from the paper (and, for the three losses
 that are not in it, from their definitions): the losses as functions of the margin, the dual's numbers of a
-sample, and a reference optimiser whose answer comes with its own duality gap.  A formulation file whose primal
-and dual share a misreading passes every duality check; only a comparison with this file can see it.
+sample, and a reference optimiser whose answer comes with its own duality gap.  A formulation file whose two
+problems share a misreading passes every duality check; only a comparison with this file can see it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,921 @@
+"""The command line, ``npsvm``: reads the arguments, asks the library, and renders what it says.
+
+Computes nothing itself.  What needs CVXPY or the solvers is imported inside the command that needs it.
+
+Exit codes: 0 done and all passed, 1 a check failed, 2 the command was wrong or could not be carried out,
+130 interrupted, 141 the reader of the output went away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import math
+import os
+import shutil
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+from rich import box
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+from typer.core import TyperGroup
+
+from .errors import NPSVMError, SolverError, unknown
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .checks import Row
+    from .compile import BoxLP, BoxQP, Coefficients
+    from .modeling import Formulation
+    from .verify import Verification
+
+REPORTS = {"verification": "npsvm_cvx.report.verification"}
+"""The kinds of report and the module that builds each."""
+
+_WIDE = 90  # columns from which a table has room for sentences beside its figures
+_STYLE = {"pass": "green", "fail": "bold red", "solver": "yellow", "skip": "dim"}
+# typer carries its own copy of click in some releases and depends on click in others; this class is in both
+_UsageError = cast(
+    type[Exception], next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+)
+
+
+# --- errors, and the way out ---------------------------------------------------------------------------
+
+
+class _Group(TyperGroup):
+    """The commands, such that whatever goes wrong in one ends as a sentence and an exit code."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
+        given = list(sys.argv[1:] if args is None else args)
+        end = given.index("--") if "--" in given else len(given)
+        shown = "--traceback" in given[:end]  # wherever it stands, before the command or after
+        given = [word for word in given[:end] if word != "--traceback"] + given[end:]
+        extra["standalone_mode"] = False
+        sys.exit(_guarded(lambda: super(_Group, self).main(given, *rest, **extra), shown))
+
+    def invoke(self, ctx: Any) -> Any:
+        # these two are caught before typer sees them, which would answer each in its own way
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except KeyboardInterrupt:
+            _complain("interrupted.")
+            raise typer.Exit(130) from None
+        except BrokenPipeError:
+            with contextlib.suppress(OSError):  # what is still buffered must not be tried again at exit
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(141) from None
+
+
+def _guarded(call: Callable[[], Any], shown: bool) -> int:
+    try:
+        code = call()
+        return code if isinstance(code, int) else 0
+    except (KeyboardInterrupt, typer.Abort):
+        _complain("interrupted.")
+        return 130
+    except Exception as error:
+        if shown:
+            traceback.print_exc()
+        _complain(_sentence(error))
+        return 2
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, _UsageError):
+        context = getattr(error, "ctx", None)
+        where = f" See '{context.command_path} --help'." if context is not None else ""
+        message = str(cast(Any, error).format_message())
+        return message + ("" if message.endswith((".", "?")) else ".") + where
+    if isinstance(error, NPSVMError | SolverError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}." if error.filename and error.strerror else str(error)
+    return f"unexpected {type(error).__name__}: {error}; run again with --traceback to see where."
+
+
+def _complain(message: str) -> None:
+    print(f"npsvm: {' '.join(message.split())}", file=sys.stderr)
+
+
+def _note(message: str) -> None:
+    _complain(f"note: {message}")
+
+
+app = typer.Typer(
+    name="npsvm",
+    cls=_Group,
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Run the command in ``sys.argv``; the entry point of ``npsvm``."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        _complain(f"warning: {message}")
+
+    warnings.showwarning = show
+    app(prog_name="npsvm")
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+    tracebacks: Annotated[
+        bool, typer.Option("--traceback", help="Show the traceback of an error; may stand anywhere.")
+    ] = False,
+) -> None:
+    """Write a nonparallel-hyperplane SVM once; know if its dual is right and if the fast solver agrees."""
+    if version:
+        from . import __version__
+
+        typer.echo(f"npsvm {__version__}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
+
+
+# --- the screen ----------------------------------------------------------------------------------------
+
+
+def _console(stream: Any = None) -> Console:
+    stream = stream or sys.stdout
+    # the width of a pipe is nobody's: take one at which sentences read well, unless COLUMNS says otherwise
+    width = shutil.get_terminal_size((100, 24)).columns
+    return Console(
+        file=stream,
+        width=max(width, 20),
+        force_terminal=stream.isatty(),
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+
+
+def _emit(*things: RenderableType) -> None:
+    """Print to standard output: styled on a terminal, elsewhere plain text without trailing blanks."""
+    console = _console()
+    if console.is_terminal:
+        console.print(*things, sep="\n")
+        return
+    with console.capture() as captured:
+        console.print(*things, sep="\n")
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+def _verbatim(text: str) -> None:
+    sys.stdout.write(text.rstrip("\n") + "\n")
+
+
+def _table(*columns: str, right: Sequence[str] = (), whole: Sequence[str] = ()) -> Table:
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, header_style="bold"
+    )
+    for column in columns:
+        table.add_column(
+            column, justify="right" if column in right else "left", no_wrap=column in whole, overflow="fold"
+        )
+    return table
+
+
+class _Progress:
+    """How far a command is: a bar with the time left on a terminal, lines elsewhere, nothing when quiet.
+
+    On standard error, because solvers are kept silent by redirecting the descriptor of standard output.
+    """
+
+    def __init__(self, *, quiet: bool = False, every: float = 0.0) -> None:
+        plain = os.environ.get("TERM") == "dumb" or not (sys.stdout.isatty() and sys.stderr.isatty())
+        self._quiet, self._plain, self._every = quiet, plain, every
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        self._begin, self._from, self._said = 0.0, 0, -math.inf
+
+    def __enter__(self) -> _Progress:
+        if not self._quiet and not self._plain:
+            self._bar = Progress(
+                TextColumn("{task.description}"), BarColumn(16), MofNCompleteColumn(), TimeElapsedColumn(),
+                TimeRemainingColumn(), TextColumn("left"),
+                console=_console(sys.stderr), transient=True, speed_estimate_period=3600.0,
+            )  # fmt: skip
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, done: int, total: int, text: str) -> None:
+        """Say that ``done`` of ``total`` are done; ``text`` names the present one."""
+        now = time.monotonic()
+        if self._begin == 0.0:
+            self._begin, self._from = now, done
+        if self._bar is not None:
+            # one step has no part to show: the bar then only moves
+            shown, short = (None if total == 1 else total), text if len(text) <= 24 else text[:23] + "…"
+            if self._task is None:
+                self._task = self._bar.add_task(short, total=shown, completed=done)
+            self._bar.update(self._task, completed=done, total=shown, description=short)
+        elif not self._quiet and total > 1 and (now - self._said >= self._every or done == total):
+            self._said = now
+            pace = (now - self._begin) / (done - self._from) if done > self._from else 0.0
+            left = f", about {_duration(pace * (total - done))} left" if pace and done < total else ""
+            print(
+                f"{done} of {total} done{left}" + (f": {text}" if text else ""), file=sys.stderr, flush=True
+            )
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Take the bar off the screen while something is printed."""
+        if self._bar is not None:
+            self._bar.stop()
+        try:
+            yield
+        finally:
+            if self._bar is not None:
+                self._bar.start()
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s" if seconds >= 9.5 else f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+# --- list and show -------------------------------------------------------------------------------------
+
+
+@app.command("list")
+def list_(data: Annotated[bool, typer.Option("--data", help="List the data sets instead.")] = False) -> None:
+    """List the formulations, or the data sets."""
+    if data:
+        _list_data()
+        return
+    from .catalog import available, load
+
+    found = []
+    for name in available():
+        formulation = load(name)()
+        title, values = _statement(formulation).partition("\n")[0].strip(), _hyperparameters(formulation)
+        found.append(
+            (
+                name,
+                formulation.scheme,
+                ", ".join(f"{k}={v:g}" for k, v in values.items()),
+                _sor(formulation),
+                title,
+            )
+        )
+    if _console().width < _WIDE:
+        for name, scheme, values_, fast, title in found:
+            _emit(
+                Text(name, "bold"),
+                *(
+                    Padding(Text(line), (0, 0, 0, 2))
+                    for line in (title, f"{scheme}; {values_}", f"SOR: {fast}")
+                ),
+            )
+        return
+    table = _table("name", "scheme", "hyperparameters", "SOR", "title", whole=("name", "scheme"))
+    table.columns[2].max_width = 18
+    table.columns[3].max_width = 20
+    for row in found:
+        table.add_row(Text(row[0], "bold"), *row[1:])
+    _emit(table)
+
+
+def _list_data() -> None:
+    from .datasets import DATASETS, VARIANTS, load_dataset
+
+    table = _table(
+        "name", "rows", "columns", "classes", "missing", right=("rows", "columns", "classes", "missing")
+    )
+    for name in (*DATASETS, *VARIANTS):
+        if name == VARIANTS[0]:
+            table.add_section()
+        bunch = load_dataset(name)
+        missing = int(bunch.data.isna().to_numpy().sum())
+        table.add_row(
+            Text(name, "bold"), *map(str, (*bunch.data.shape, len(bunch.target_names), missing or ""))
+        )
+    _emit(
+        table, Text(f"{len(DATASETS)} sets, and below the line {len(VARIANTS)} other forms of some of them.")
+    )
+
+
+def _statement(formulation: Formulation) -> str:
+    """The docstring of the file a formulation was loaded from."""
+    return (sys.modules[type(formulation).__module__].__doc__ or "(the file has no docstring)").strip("\n")
+
+
+def _hyperparameters(formulation: Formulation) -> dict[str, float]:
+    return dict(formulation.get_params(deep=False))
+
+
+def _sor(formulation: Formulation) -> str:
+    from .compile import compile
+
+    try:
+        return compile(formulation).shape.partition(":")[0]
+    except NPSVMError as reason:
+        return f"not used: {reason}"
+
+
+@app.command()
+def show(
+    formulation: Annotated[str, typer.Argument(metavar="NAME|FILE.py", help="A formulation's name or file.")],
+) -> None:
+    """Show a formulation's statement, its hyperparameters, and what the fast solver reads off its dual."""
+    found = _load(formulation)
+    _verbatim(_statement(found))
+    _verbatim("")
+    table = _table("hyperparameter", "default", "domain")
+    domain = {"C1": "(0, inf)", "C2": "(0, inf)", **type(found).domain}
+    for name, value in _hyperparameters(found).items():
+        table.add_row(name, f"{value:g}", domain.get(name, "any real number"))
+    near, far = (
+        ("the other classes", "class k")
+        if found.scheme == "farthest"
+        else ("class k", "minus the other classes")
+    )
+    where = {"farthest": "farthest", "nearest": "nearest"}[found.scheme]
+    _emit(
+        table, Text(""),
+        _paragraph("scheme", f"{found.scheme}: S holds {near}, R {far}; a sample goes to the {where} plane"),
+        _paragraph("SOR", _read_off(found)),
+        _paragraph("equals", "\n".join(claim.claim for claim in found.reductions()) or "nothing declared"),
+        _paragraph("unchanged by", ", ".join(found.invariances) or "nothing declared"),
+    )  # fmt: skip
+
+
+def _paragraph(label: str, text: str) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(width=13, no_wrap=True, style="bold")
+    grid.add_column(overflow="fold")
+    grid.add_row(label, Text(text))
+    return grid
+
+
+def _read_off(formulation: Formulation) -> str:
+    """What compile read off the declared dual, in words."""
+    from .compile import BoxQP, compile
+
+    try:
+        compiled = compile(formulation)
+    except NPSVMError as reason:
+        return f"not used: {reason} The estimator then uses a general solver."
+    at = ", ".join(f"{k} = {v:g}" for k, v in _hyperparameters(formulation).items())
+    words = _box_qp(compiled) if isinstance(compiled, BoxQP) else _box_lp(compiled)
+    return "\n".join([compiled.shape, *words, f"read off the declared dual at {at}"])
+
+
+def _box_qp(compiled: BoxQP) -> list[str]:
+    on_w, on_b = compiled.ridge
+    near = "S'S" if compiled.near == 1 else f"{compiled.near:g} S'S"
+    ridge = f"{on_w:g} I" if on_w == on_b else f"{on_w:g} on w and {on_b:g} on b"
+    return [
+        f"minimises 1/2 a' R M^-1 R' a + sum_i h(a_i), M = {near} + {ridge}",
+        f"h(a) = {_polynomial(compiled.samples)}",
+        f"each multiplier {_interval(compiled.samples)}",
+        "the plane is M^-1 R' a",
+    ]
+
+
+def _box_lp(compiled: BoxLP) -> list[str]:
+    terms = []
+    for block in compiled.blocks:
+        factor = {1.0: "+ ", -1.0: "- "}.get(block.scale, f"{block.scale:+g} ")
+        terms.append(factor + {"R": f"R'{block.name}", "S": f"S'{block.name}"}.get(block.rows, block.name))
+    equation = " ".join(terms).removeprefix("+ ")
+    lines = [f"multipliers tied by one equation, {equation} = 0, whose own multiplier is the plane"]
+    rows = {"R": "a row of R", "S": "a row of S", "I": "an entry of the plane"}
+    for block in compiled.blocks:
+        cost = _polynomial(block.samples)
+        weight = f"costs {cost}" if cost != "0" else "costs nothing"
+        lines.append(f"{block.name}, one {rows[block.rows]}: each {_interval(block.samples)} and {weight}")
+    return [line.replace("costs -a", "gains a") for line in lines]
+
+
+def _polynomial(c: Coefficients) -> str:
+    text = ""
+    for factor, power in ((c.linear, " a"), (c.curvature / 2, " a^2"), (c.constant, "")):
+        if factor:
+            size = f"{abs(factor):g}{power}"
+            text += (" - " if factor < 0 else " + ") + (size.removeprefix("1 ") if power else size)
+    return (
+        text.removeprefix(" + ").replace(" - ", "-", 1)
+        if text.startswith(" - ")
+        else text.removeprefix(" + ") or "0"
+    )
+
+
+def _interval(c: Coefficients) -> str:
+    low, high = math.isfinite(c.lower), math.isfinite(c.upper)
+    if low and high:
+        return f"lies between {c.lower:g} and {c.upper:g}"
+    return f"is at least {c.lower:g}" if low else f"is at most {c.upper:g}" if high else "is free"
+
+
+def _load(source: str) -> Formulation:
+    """Return the formulation of a name or a file, or the error that says which of the two was meant."""
+    from .catalog import available, resolve
+
+    if source not in available():
+        path = Path(source).expanduser()
+        if path.suffix != ".py":
+            if Path(f"{source}.py").is_file():
+                raise NPSVMError(f"formulation={source!r} is not known; for the file write {source}.py.")
+            if path.exists() or "/" in source:
+                raise NPSVMError(f"formulation={source!r} is neither a formulation's name nor a .py file.")
+    return resolve(source)
+
+
+# --- verify --------------------------------------------------------------------------------------------
+
+
+@app.command()
+def verify(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME|FILE.py]...", help="Formulations; without any, all that are built in."),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="A data set or a file (CSV, ARFF, ...); a small seeded instance otherwise.",
+        ),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="COL", help="The file's column of labels; the last otherwise.")
+    ] = None,
+    kernel: Annotated[
+        str, typer.Option(metavar="NAME", help="linear, rbf, or another of scikit-learn's.")
+    ] = "linear",
+    gamma: Annotated[
+        str, typer.Option(metavar="X", help="The kernel's gamma: a number, or scale.")
+    ] = "scale",
+    solver: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="S",
+            help="A general solver to compare; repeat for several.  clarabel, osqp and ecos otherwise.",
+        ),
+    ] = None,
+    scheme: Annotated[
+        str | None, typer.Option(metavar="NAME", help="farthest or nearest; the formulation's own otherwise.")
+    ] = None,
+    max_rows: Annotated[
+        int, typer.Option(metavar="N", min=2, help="Larger data is subsampled to N rows.")
+    ] = 150,
+    seed: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Of the instance, the subsample and the multipliers.")
+    ] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="C1=0.5", help="A hyperparameter's value; repeat for several."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    all_rows: Annotated[
+        bool, typer.Option("--all-rows", help="Show every row of evidence, not one line a check.")
+    ] = False,
+) -> None:
+    """Verify formulations: primal, dual, the way between them, and the fast solver, on data.
+
+    Exit code 0 when all passed, 1 when a check failed, 2 when the command was wrong.
+    """
+    from .catalog import available
+    from .solvers import check_solvers
+
+    chosen = [_load(name) for name in dict.fromkeys(names or available())]
+    _apply(_settings(settings or []), chosen)
+    for formulation in chosen:
+        formulation.check_hyperparameters()
+    given = [part.strip() for text in solver or [] for part in text.split(",")]
+    options: dict[str, Any] = {
+        "solvers": check_solvers(given or ["clarabel", "osqp", "ecos"]),
+        "kernel": _kernel(kernel),
+        "gamma": _gamma(gamma, kernel),
+        "scheme": _scheme(scheme),
+        "random_state": seed,
+    }
+    label, arrays = _data(data, target, max_rows)
+    if arrays is not None:
+        options["max_rows"] = max_rows
+    answers = []
+    with _Progress(quiet=as_json) as progress, _stdout_kept(as_json):
+        for done, formulation in enumerate(chosen):
+            progress(
+                done,
+                len(chosen),
+                formulation.source if "/" not in formulation.source else Path(formulation.source).name,
+            )
+            begin = time.monotonic()
+            answer = _verified(formulation, label, arrays, options)
+            answers.append(answer)
+            if not as_json:
+                with progress.aside():
+                    _emit(*_rendered(answer, time.monotonic() - begin, all_rows), Text(""))
+    if as_json:
+        _verbatim(json.dumps([json.loads(answer.to_json()) for answer in answers], indent=1))
+    else:
+        _conclude(answers)
+    if not all(answer.passed for answer in answers):
+        raise typer.Exit(1)
+
+
+def _verified(
+    formulation: Formulation,
+    label: str,
+    arrays: tuple[NDArray[Any], NDArray[Any]] | None,
+    options: dict[str, Any],
+) -> Verification:
+    import sklearn
+
+    from .verify import verify as run
+
+    try:
+        with sklearn.config_context(
+            print_changed_only=False
+        ):  # every hyperparameter is part of what was verified
+            answer = run(formulation, arrays, **options)
+    except NPSVMError:
+        raise
+    except ValueError as error:
+        if options["kernel"] == "linear":
+            raise
+        # the kernels' own rules, such as data that must not be negative
+        raise NPSVMError(f"kernel={options['kernel']!r} does not suit the data: {error}") from error
+    title = " ".join(answer.formulation.split())
+    return replace(answer, formulation=title, data=answer.data.replace("your data", label, 1))
+
+
+@contextlib.contextmanager
+def _stdout_kept(active: bool) -> Iterator[None]:
+    """Send what a formulation's file may print to standard error, so that JSON is alone on the other."""
+    if not active:
+        yield
+        return
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
+
+
+def _settings(given: Sequence[str]) -> dict[str, float]:
+    found = {}
+    for text in given:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not name:
+            raise NPSVMError(f"--set {text!r} must be a name, =, and a number, such as C1=0.5.")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            raise NPSVMError(f"--set {text!r}: {value!r} is not a number.") from None
+    return found
+
+
+def _apply(settings: dict[str, float], chosen: Sequence[Formulation]) -> None:
+    for name, value in settings.items():
+        having = [formulation for formulation in chosen if name in _hyperparameters(formulation)]
+        if not having:
+            raise unknown(
+                "--set", name, {known for formulation in chosen for known in _hyperparameters(formulation)}
+            )
+        for formulation in having:
+            formulation.set_params(**{name: value})
+        others = [type(formulation).__name__ for formulation in chosen if formulation not in having]
+        if others:
+            _note(f"{name} is not a hyperparameter of {', '.join(others)}, which keep their own.")
+
+
+def _kernel(name: str) -> str:
+    from .planes import Rows
+
+    Rows.of(name, [[0.0]])
+    return name
+
+
+def _gamma(text: str, kernel: str) -> float | str:
+    if text == "scale":
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise NPSVMError(f"gamma={text!r} must be a positive number or 'scale'.")
+    if kernel == "linear":
+        _note("gamma does nothing with the linear kernel; --kernel rbf uses it.")
+    return value
+
+
+def _scheme(name: str | None) -> str | None:
+    from .planes import SCHEMES
+
+    if name is not None and name not in SCHEMES:
+        raise unknown("scheme", name, SCHEMES)
+    return name
+
+
+def _data(
+    source: str | None, target: str | None, max_rows: int
+) -> tuple[str, tuple[NDArray[Any], NDArray[Any]] | None]:
+    """Return the data's label and arrays; None for the seeded instance."""
+    from .datasets import DATASETS, VARIANTS, as_arrays, load_dataset, load_file
+
+    if source is None:
+        if target is not None:
+            raise NPSVMError(f"target={target!r} names a column of a file; give the file with --data.")
+        return "", None
+    named = (*DATASETS, *VARIANTS)
+    if source in named:
+        if target is not None:
+            raise NPSVMError(
+                f"target={target!r}: the data set {source} has its labels already; --target is for files."
+            )
+        label, bunch = source, load_dataset(source)
+    else:
+        path = Path(source)
+        if not path.suffix and "/" not in source and not path.exists():
+            raise unknown("data", source, named)
+        try:
+            label, bunch = path.name, load_file(path, target)
+        except OSError as error:
+            if error.strerror:
+                raise
+            raise NPSVMError(str(error)) from error
+        except (ValueError, ImportError) as error:
+            raise NPSVMError(str(error)) from error
+    missing = int(bunch.data.isna().to_numpy().sum())
+    if missing:
+        _note(
+            f"{missing} missing values of {label} are filled in with the column's median or commonest value."
+        )
+    try:
+        X, y = as_arrays(bunch)
+    except ValueError as error:
+        raise NPSVMError(f"data={source!r}: {error}") from error
+    if len(X) > max_rows:
+        _note(
+            f"{label} has {len(X)} rows; {max_rows} of them are verified, classes in proportion (--max-rows)."
+        )
+    return label, (X, y)
+
+
+# --- how a verification looks --------------------------------------------------------------------------
+
+
+def _rendered(answer: Verification, seconds: float, all_rows: bool) -> list[RenderableType]:
+    verdict, style = _verdict(answer)
+    title = Text.assemble(
+        (answer.formulation, "bold"), f" on {answer.data}: ", (verdict, style), f" in {_duration(seconds)}"
+    )
+    wide = _console().width >= _WIDE
+    parts: list[RenderableType] = [title, _every_row(answer, wide) if all_rows else _compact(answer, wide)]
+    if not all_rows:
+        parts += _shortfalls(answer)
+    n = answer.counts
+    ran, total = n["pass"] + n["fail"], len(answer.rows)
+    counts = Text.assemble(
+        f"{ran} of {total} ran: ",
+        *_counted(n, ("pass", "fail")),
+        "; not ",
+        *_counted(n, ("solver", "skip")),
+        ".",
+    )
+    parts.append(counts)
+    if not answer.passed:
+        parts.append(Text(f"{answer.diagnosis}.", _STYLE["fail"]))
+    return parts
+
+
+def _verdict(answer: Verification) -> tuple[str, str]:
+    if answer.passed:
+        return "passed", _STYLE["pass"]
+    return ("FAILED", _STYLE["fail"]) if answer.counts["fail"] else ("not shown right", _STYLE["solver"])
+
+
+def _counted(counts: dict[str, int], statuses: Sequence[str]) -> list[tuple[str, str] | str]:
+    parts: list[tuple[str, str] | str] = []
+    for status in statuses:
+        parts += [", "] if parts else []
+        parts.append((f"{counts[status]} {status}", _STYLE[status] if counts[status] else "dim"))
+    return parts
+
+
+def _compact(answer: Verification, wide: bool) -> Table:
+    """One line a check: its worst row and how many there were of each status."""
+    columns = (
+        "check",
+        "worst",
+        "tolerance",
+        "rows",
+        *(("the worst, or the one that failed",) if wide else ()),
+    )
+    table = _table(*columns, right=("worst", "tolerance"), whole=("check", "worst", "tolerance"))
+    groups: dict[str, list[Row]] = {}
+    for row in answer.rows:
+        groups.setdefault(row.check, []).append(row)
+    for check, rows in groups.items():
+        worst = _worst(rows)
+        counts = {status: sum(row.status == status for row in rows) for status in _STYLE}
+        present = [status for status in _STYLE if counts[status]]
+        meaning = (
+            [Text(_located(worst, rows), _STYLE[worst.status] if worst.status != "pass" else "")]
+            if wide
+            else []
+        )
+        table.add_row(
+            check,
+            _figure(worst.value),
+            _figure(worst.tolerance),
+            Text.assemble(*_counted(counts, present)),
+            *meaning,
+        )
+    return table
+
+
+def _worst(rows: Sequence[Row]) -> Row:
+    """The row to show of a check: one that failed before one that passed, the farthest from its tolerance."""
+    order = {"fail": 3, "pass": 2, "solver": 1, "skip": 0}
+
+    def key(row: Row) -> tuple[int, float]:
+        ratio = row.value / row.tolerance if row.tolerance > 0 else row.value
+        return order[row.status], -1.0 if math.isnan(ratio) else ratio
+
+    return max(rows, key=key)
+
+
+def _located(row: Row, among: Sequence[Row]) -> str:
+    planes = {other.plane for other in among}
+    return f"{row.meaning} (plane {row.plane})" if len(planes) > 1 and row.plane else row.meaning
+
+
+def _every_row(answer: Verification, wide: bool) -> Table:
+    columns = ("plane", "check", "solver", "value", "tolerance", "status", "meaning")
+    if not wide:  # the sentence goes under the figures
+        table = _table("plane", "evidence", "value", "status", right=("value",), whole=("value", "status"))
+        for row in answer.rows:
+            what = Text.assemble((f"{row.check} {row.solver}".strip(), "bold"), f"\n{row.meaning}")
+            table.add_row(row.plane, what, _figure(row.value), Text(row.status, _STYLE[row.status]))
+        return table
+    table = _table(*columns, right=("value", "tolerance"), whole=("check", "value", "tolerance", "status"))
+    for row in answer.rows:
+        status = Text(row.status, _STYLE[row.status])
+        table.add_row(
+            row.plane, row.check, row.solver, _figure(row.value), _figure(row.tolerance), status, row.meaning
+        )
+    return table
+
+
+def _shortfalls(answer: Verification, most: int = 6) -> list[RenderableType]:
+    """Where a solver, not the formulation, fell short: each sentence once, with the checks it concerns."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in answer.rows:
+        if row.status == "solver":
+            checks = found.setdefault((row.plane, row.meaning), [])
+            if row.check not in checks:
+                checks.append(row.check)
+    lines = [
+        Text(f"solver: plane {plane}: {meaning} ({', '.join(checks)})", _STYLE["solver"])
+        for (plane, meaning), checks in found.items()
+    ]
+    if len(lines) > most:
+        lines = [
+            *lines[: most - 1],
+            Text(f"solver: and {len(lines) - most + 1} more; --all-rows shows them", _STYLE["solver"]),
+        ]
+    return list(lines)
+
+
+def _figure(value: float) -> str:
+    """A figure in as few letters as say its size.
+
+    >>> _figure(1.003e-06), _figure(0.0), _figure(math.nan)
+    ('1e-6', '0', '-')
+    """
+    if math.isnan(value):
+        return "-"
+    if value == 0 or math.isinf(value):
+        return f"{value:g}"
+    mantissa, exponent = f"{value:.0e}".split("e")
+    return f"{mantissa}e{int(exponent)}" if not -2 <= int(exponent) <= 2 else f"{value:.2g}"
+
+
+def _conclude(answers: Sequence[Verification]) -> None:
+    """Say the outcome of several once more, since the tables have scrolled away."""
+    if len(answers) < 2:
+        return
+    wrong = [answer for answer in answers if not answer.passed]
+    good = Text(
+        f"{len(answers) - len(wrong)} of {len(answers)} formulations passed.",
+        _STYLE["fail" if wrong else "pass"],
+    )
+    _emit(good, *(Text(f"{answer.formulation}: {answer.diagnosis}.") for answer in wrong))
+
+
+# --- report and new ------------------------------------------------------------------------------------
+
+
+@app.command()
+def report(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of: {', '.join(REPORTS)}.")],
+    quick: Annotated[bool, typer.Option("--quick", help="A subset that takes a minute or two.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder to write to; report-KIND otherwise.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Worker processes; one a processor otherwise.")
+    ] = None,
+) -> None:
+    """Build a report: Markdown, one self-contained HTML file, CSV and figures.
+
+    Results are saved as they come: after an interruption the same command continues.
+    """
+    if kind not in REPORTS:
+        raise unknown("kind", kind, REPORTS)
+    folder = (out or Path(f"report-{kind}")).expanduser()
+    _check_writable(folder)
+    build = importlib.import_module(REPORTS[kind]).build
+    with _Progress(every=5.0) as progress:
+        page = Path(build(folder, quick=quick, jobs=jobs or _processors(), on_progress=progress))
+    answer = _answer(folder)
+    if answer:
+        _emit(Text(answer))
+    _verbatim(f"read it: {page}")
+    files = [path for path in sorted(folder.iterdir()) if path.is_file() and path != page]
+    _emit(Text(f"beside it in {folder}: {', '.join(path.name for path in files) or 'nothing'}"))
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _check_writable(folder: Path) -> None:
+    import tempfile
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise NPSVMError(f"out={str(folder)!r} cannot be written: {error.strerror or error}.") from error
+
+
+def _answer(folder: Path) -> str:
+    """The first paragraph under the title of a report's Markdown, which is its answer."""
+    with contextlib.suppress(OSError):
+        for paragraph in (folder / "README.md").read_text(encoding="utf-8").split("\n\n"):
+            if paragraph.strip() and not paragraph.lstrip().startswith("#"):
+                return " ".join(paragraph.split())
+    return ""
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The new file's name, without the ending.")],
+    formulation: Annotated[
+        bool,
+        typer.Option("--formulation/--loss", help="Primal, dual and recovery; or a loss and its conjugate."),
+    ] = False,
+    folder: Annotated[Path, typer.Option("--dir", metavar="D", help="Where to write it.")] = Path(),
+) -> None:
+    """Write NAME.py, a loss or a formulation that verifies as it stands, to start from."""
+    from .scaffold import create
+
+    path = create(name, "formulation" if formulation else "loss", folder)
+    _verbatim(f"wrote {path}\nverify it: npsvm verify {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""The verification report: every formulation, on every set, by every solver, and what that adds up to.
+
+Runs in worker processes, saving each result as it comes; the tidy table ``verification.csv`` is all that the tables,
+figures and sentences are made from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from .. import catalog, datasets, planes
+from ..compile import NotCompilable
+from ..errors import NPSVMError
+from ..solve import solve
+from ..store import Store, key_of
+from ..verify import environment, verify
+from . import analysis, figures, render
+
+CORNERS = ((1.0, 1.0), (2.0**-8, 2.0**8), (2.0**-8, 1.0), (1.0, 2.0**8))
+"""The settings (C1, C2): the middle of the grid 2^-8 .. 2^8 and the corners where solvers have the hardest time."""
+SOLVERS = ("clarabel", "osqp", "ecos", "highs", "scs")
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One formulation on one set with one kernel, at every setting."""
+
+    formulation: str
+    dataset: str
+    kernel: str
+    corners: tuple[tuple[float, float], ...]
+    solvers: tuple[str, ...]
+    max_rows: int
+    max_planes: int
+    whole_set: bool
+
+    @property
+    def name(self) -> str:
+        """What the progress line says."""
+        return f"{self.formulation} · {self.dataset} · {self.kernel}"
+
+    @property
+    def key(self) -> str:
+        """What the result depends on: this task, the formulation's source, the data, the package and its solvers."""
+        source = (catalog._folder() / f"{self.formulation}.py").read_bytes()
+        return key_of(
+            task=self.__dict__,
+            formulation=hashlib.sha256(source).hexdigest(),
+            data=_data_digest(self.dataset),
+            package=_package_digest(),
+            versions=environment(),
+        )
+
+
+def tasks(quick: bool) -> list[Task]:
+    """Return the work of the full or the quick report."""
+    names = catalog.available()
+    if quick:
+        sets, corners, solvers, rows, whole = ("heart_statlog", "iris", "wine"), CORNERS[:2], SOLVERS[:3], 60, False
+    else:
+        sets, corners, solvers, rows, whole = datasets.DATASETS, CORNERS, SOLVERS, 120, True
+    return [
+        Task(name, dataset, kernel, _distinct(name, corners), solvers, rows, 2, whole)
+        for dataset in sets
+        for kernel in ("linear", "rbf")
+        for name in names
+    ]
+
+
+def _distinct(name: str, corners: tuple[tuple[float, float], ...]) -> tuple[tuple[float, float], ...]:
+    """A formulation without C1 has fewer distinct settings."""
+    if "C1" in catalog.load(name)().get_params():
+        return corners
+    return tuple({C2: (math.nan, C2) for _, C2 in corners}.values())
+
+
+def build(out: Path, *, quick: bool = False, jobs: int = 2, on_progress: Progress | None = None) -> Path:
+    """Run what is not yet in the store, write the report, and return the path of its HTML file.
+
+    Parameters
+    ----------
+    out : Path
+        Folder for the report; the store ``results.sqlite`` lies in it, so that an interrupted run continues.
+    quick : bool
+        Three sets and two settings, under two minutes on two cores.
+    jobs : int
+        Worker processes.
+    on_progress : callable (done, total, name), optional
+
+    Raises
+    ------
+    NPSVMError
+        The folder cannot be written, or jobs is not positive.
+    """
+    if jobs < 1:
+        raise NPSVMError(f"jobs={jobs!r} must be at least 1.")
+    work = tasks(quick)
+    with Store(out / "results.sqlite") as store:
+        frame = pd.DataFrame(_collect(work, store, jobs, on_progress))
+    for column in ("C1", "C2", "value", "tolerance", "seconds"):
+        frame[column] = pd.to_numeric(frame[column])  # None and "inf" are how the store spells NaN and infinity
+    return write(frame, out, quick=quick)
+
+
+def write(frame: pd.DataFrame, out: Path, *, quick: bool) -> Path:
+    """Write CSV, figures, Markdown and HTML from the tidy table."""
+    try:
+        _compact(frame).to_csv(out / "verification.csv", index=False, float_format="%.3g", lineterminator="\n")
+    except OSError as error:
+        raise NPSVMError(f"{out} cannot be written: {error.strerror or error}.") from error
+    report = analysis.summarise(frame, quick=quick)
+    pictures = figures.draw(frame, out)
+    return render.write(report, pictures, out)
+
+
+def _compact(frame: pd.DataFrame) -> pd.DataFrame:
+    """One row a check and solver, worst over the planes; sentences only where something fell short."""
+    keys = ["formulation", "dataset", "kernel", "C1", "C2", "check", "solver", "claim"]
+    rows = frame.copy()
+    rows["meaning"] = rows["meaning"].where(rows["status"].isin(["fail", "solver"]), "")
+    rows["rank"] = rows["status"].map({"skip": 0, "pass": 1, "solver": 2, "fail": 3})
+    rows = rows.sort_values(["rank", "value"], na_position="first", kind="stable")
+    worst = rows.groupby(keys, dropna=False, sort=True).last()
+    worst["planes"] = rows.groupby(keys, dropna=False, sort=True).size()
+    return worst.reset_index()[[*keys, "planes", "value", "tolerance", "status", "seconds", "meaning"]]
+
+
+def _collect(work: list[Task], store: Store, jobs: int, on_progress: Progress | None) -> Iterator[dict[str, Any]]:
+    found: dict[str, Any] = {}
+    todo: list[Task] = []
+    keys = {task: task.key for task in work}
+    for task in work:
+        value = store.get(keys[task])
+        if value is None:
+            todo.append(task)
+        else:
+            found[keys[task]] = value
+    done = len(work) - len(todo)
+    if on_progress:
+        on_progress(done, len(work), "")
+    if todo:
+        # spawned, not forked: BLAS and numba threads do not survive a fork
+        with ProcessPoolExecutor(min(jobs, len(todo)), mp_context=get_context("spawn")) as pool:
+            pending: dict[Future[list[dict[str, Any]]], Task] = {pool.submit(run, task): task for task in todo}
+            try:
+                while pending:
+                    ready, _ = wait(pending, return_when=FIRST_COMPLETED)
+                    for future in ready:
+                        task = pending.pop(future)
+                        found[keys[task]] = future.result()
+                        store.put(keys[task], found[keys[task]])
+                        done += 1
+                        if on_progress:
+                            on_progress(done, len(work), task.name)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    for task in work:
+        yield from found[keys[task]]
+
+
+def run(task: Task) -> list[dict[str, Any]]:
+    """Do one task; return its rows."""
+    rows: list[dict[str, Any]] = []
+    with threadpool_limits(1):
+        X, y = datasets.as_arrays(datasets.load_dataset(task.dataset))
+        small = datasets.stratified_subsample(X, y, task.max_rows)
+        cls = catalog.load(task.formulation)
+        for C1, C2 in task.corners:
+            formulation = cls(C2=C2) if math.isnan(C1) else cls(C1=C1, C2=C2)
+            tag = {"formulation": task.formulation, "dataset": task.dataset, "kernel": task.kernel, "C1": C1, "C2": C2}
+            answer = verify(
+                formulation, small, solvers=task.solvers, kernel=task.kernel, max_planes=task.max_planes
+            )
+            rows += [{**tag, **_row(row.__dict__)} for row in answer.rows]
+            if task.whole_set:
+                rows += [{**tag, **row} for row in _whole(formulation, X, y, task)]
+    return rows
+
+
+def _row(row: dict[str, Any]) -> dict[str, Any]:
+    # JSON has no NaN or infinity that other readers accept: None is NaN, and a text stands for infinity
+    return {k: (_plain(v) if isinstance(v, float) else v) for k, v in row.items()}
+
+
+def _plain(value: float) -> float | None | str:
+    if math.isnan(value):
+        return None
+    return value if math.isfinite(value) else "inf"
+
+
+def _whole(formulation: Any, X: Any, y: Any, task: Task) -> list[dict[str, Any]]:
+    """SOR on all rows of the set; kernels with at most ``LANDMARKS`` centres (the rectangular kernel)."""
+    centres = X if len(X) <= LANDMARKS else datasets.stratified_subsample(X, y, LANDMARKS)[0]
+    rows = planes.Rows.of(task.kernel, centres, gamma=planes.scale_gamma(X))(X)
+    found = []
+    for k in np.unique(y)[: task.max_planes]:
+        S, R = planes.class_matrices(rows, y, k, formulation.scheme)
+        begin = time.perf_counter()
+        try:
+            solution = solve(formulation, S, R, tol=1e-8, time_limit=20.0)
+        except NotCompilable as reason:
+            row = {"value": None, "status": "skip", "meaning": str(reason), "claim": ""}
+        else:
+            fine = solution.relative_gap <= 1e-6
+            row = {
+                "value": _plain(solution.relative_gap),
+                "status": "pass" if fine else "solver",
+                "meaning": f"gap {solution.relative_gap:.1e} ({solution.status})",
+                "claim": solution.status,
+            }
+        found.append(
+            {"check": "SOR on the whole set", "solver": "sor", "plane": str(k), "tolerance": 1e-6,
+             "seconds": time.perf_counter() - begin, **row}
+        )  # fmt: skip
+    return found
+
+
+LANDMARKS = 300
+
+
+@cache
+def _data_digest(name: str) -> str:
+    return hashlib.sha256((Path(datasets.__file__).parent / "data" / f"{name}.csv.gz").read_bytes()).hexdigest()
+
+
+@cache
+def _package_digest() -> str:
+    """Return a digest of the modules a result depends on; reports and the command line are not among them."""
+    folder = Path(catalog.__file__).parent
+    names = sorted(p for p in folder.glob("*.py") if p.stem not in {"cli", "scaffold", "estimator", "baselines", "store"})
+    return hashlib.sha256(b"".join(p.read_bytes() for p in [*names, Path(__file__)])).hexdigest()
