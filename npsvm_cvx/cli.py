@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from rich import box
 from rich.console import Console, RenderableType
-from rich.padding import Padding
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -284,35 +283,16 @@ def list_(data: Annotated[bool, typer.Option("--data", help="List the data sets 
         return
     from .catalog import available, load
 
-    found = []
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True, style="bold")
+    grid.add_column(overflow="fold")
     for name in available():
         formulation = load(name)()
-        title, values = _statement(formulation).partition("\n")[0].strip(), _hyperparameters(formulation)
-        found.append(
-            (
-                name,
-                formulation.scheme,
-                ", ".join(f"{k}={v:g}" for k, v in values.items()),
-                _sor(formulation),
-                title,
-            )
-        )
-    if _console().width < _WIDE:
-        for name, scheme, values_, fast, title in found:
-            _emit(
-                Text(name, "bold"),
-                *(
-                    Padding(Text(line), (0, 0, 0, 2))
-                    for line in (title, f"{scheme}; {values_}", f"SOR: {fast}")
-                ),
-            )
-        return
-    table = _table("name", "scheme", "hyperparameters", "SOR", "title", whole=("name", "scheme"))
-    table.columns[2].max_width = 18
-    table.columns[3].max_width = 20
-    for row in found:
-        table.add_row(Text(row[0], "bold"), *row[1:])
-    _emit(table)
+        title = _statement(formulation).partition("\n")[0].strip()
+        values = ", ".join(f"{k}={v:g}" for k, v in _hyperparameters(formulation).items())
+        grid.add_row(name, Text(title))
+        grid.add_row("", Text(f"{formulation.scheme}; {values}; SOR: {_sor(formulation)}", "dim"))
+    _emit(grid)
 
 
 def _list_data() -> None:
@@ -403,7 +383,7 @@ def _read_off(formulation: Formulation) -> str:
 def _box_qp(compiled: BoxQP) -> list[str]:
     on_w, on_b = compiled.ridge
     near = "S'S" if compiled.near == 1 else f"{compiled.near:g} S'S"
-    ridge = f"{on_w:g} I" if on_w == on_b else f"{on_w:g} on w and {on_b:g} on b"
+    ridge = ("I" if on_w == 1 else f"{on_w:g} I") if on_w == on_b else f"{on_w:g} on w and {on_b:g} on b"
     return [
         f"minimises 1/2 a' R M^-1 R' a + sum_i h(a_i), M = {near} + {ridge}",
         f"h(a) = {_polynomial(compiled.samples)}",
@@ -740,7 +720,7 @@ def _compact(answer: Verification, wide: bool) -> Table:
         "worst",
         "tolerance",
         "rows",
-        *(("the worst, or the one that failed",) if wide else ()),
+        *(("what the worst row says",) if wide else ()),
     )
     table = _table(*columns, right=("worst", "tolerance"), whole=("check", "worst", "tolerance"))
     groups: dict[str, list[Row]] = {}
@@ -777,8 +757,8 @@ def _worst(rows: Sequence[Row]) -> Row:
 
 
 def _located(row: Row, among: Sequence[Row]) -> str:
-    planes = {other.plane for other in among}
-    return f"{row.meaning} (plane {row.plane})" if len(planes) > 1 and row.plane else row.meaning
+    several = len({other.plane for other in among}) > 1 and row.status in ("fail", "solver")
+    return f"{row.meaning} (plane {row.plane})" if several else row.meaning
 
 
 def _every_row(answer: Verification, wide: bool) -> Table:

@@ -83,8 +83,8 @@ class {cls}(Formulation):
         self.C1 = C1
         self.C2 = C2
 
-    # One plane z = [w; b] from S (m x d) and R (l x d), whose last column is ones (or minus ones).  Name
-    # every constraint, and write bounds as constraints too: as a variable's attribute they have no multiplier.
+    # One plane z = [w; b] from S (m x d) and R (l x d), whose last column is ones (or minus ones).
+    # Name every constraint, and write bounds as constraints too: an attribute of a variable has no multiplier.
     def primal(self, S, R):
         z, xi = plane_variable(S), slack_variable(R)
         objective = cp.sum_squares(S @ z) / 2 + self.C1 * cp.sum_squares(z) / 2 + self.C2 * cp.sum(xi)
