@@ -1,7 +1,7 @@
 """Absolute loss in the framework; not in the paper.
 
-    L(t)  = |1 - t|        every sample is drawn to margin one, outliers with bounded force
-    L*(v) = v  on  -1 <= v <= 1
+L(t)  = |1 - t|        every sample is drawn to margin one, outliers with bounded force
+L*(v) = v  on  -1 <= v <= 1
 """
 
 import cvxpy as cp

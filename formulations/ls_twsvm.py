@@ -39,7 +39,7 @@ class LSTWSVM(Formulation):
 
     def reductions(self):
         def closed_form(S, R):
-            """z = (S'S + C1 I + 2 C2 R'R)^-1 2 C2 R'e, as the least squares solution of the stacked rows."""
+            """Z = (S'S + C1 I + 2 C2 R'R)^-1 2 C2 R'e, as the least squares solution of the stacked rows."""
             near = np.vstack([S, np.sqrt(self.C1) * np.eye(S.shape[1]), np.sqrt(2 * self.C2) * R])
             wanted = np.r_[np.zeros(len(S) + S.shape[1]), np.full(len(R), np.sqrt(2 * self.C2))]
             return np.linalg.lstsq(near, wanted, rcond=None)[0]

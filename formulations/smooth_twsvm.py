@@ -1,6 +1,6 @@
 """Smooth twin SVM.  Yang, Shao, Jiang (2015), eq. (42), after Kumar, Gopal (2008).
 
-    primal   min   1/2 |S z|^2 + C1/2 |z|^2 + C2 |xi|^2                    s.t.  R z + xi >= e  [margin],  xi >= 0  [slack]
+    primal   min   1/2 |S z|^2 + C1/2 |z|^2 + C2 |xi|^2    s.t.  R z + xi >= e  [margin],  xi >= 0  [slack]
     dual     max   e'a - 1/2 a' R (S'S + C1 I)^-1 R' a - |a|^2 / (4 C2)    s.t.  a >= 0
     plane    z = (S'S + C1 I)^-1 R' a
 

@@ -61,7 +61,7 @@ def load(source: str | Path) -> type[Formulation]:
     if found is None:
         found = _declared(module, path)
         module.__dict__["_npsvm_cvx_class"] = found
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def resolve(formulation: str | Path | type[Formulation] | type[Loss] | Formulation | Loss) -> Formulation:
@@ -72,22 +72,23 @@ def resolve(formulation: str | Path | type[Formulation] | type[Loss] | Formulati
     >>> resolve("hnpsvm")
     HNPSVM()
     """
-    if isinstance(formulation, str | Path):
-        return _instantiate(load(formulation))
-    if isinstance(formulation, type) and issubclass(formulation, Formulation):
-        return _instantiate(formulation)
-    if isinstance(formulation, type) and issubclass(formulation, Loss):
-        return _instantiate(framework_class(formulation))
-    if isinstance(formulation, Loss):
-        return Framework(formulation)
-    if isinstance(formulation, Formulation):
-        return formulation
+    given: Any = formulation
+    if isinstance(given, str | Path):
+        return _instantiate(load(given))
+    if isinstance(given, type) and issubclass(given, Formulation):
+        return _instantiate(given)
+    if isinstance(given, type) and issubclass(given, Loss):
+        return _instantiate(framework_class(given))
+    if isinstance(given, Loss):
+        return Framework(given)
+    if isinstance(given, Formulation):
+        return given
     raise NPSVMError(f"formulation must be a name, a path, or a Formulation or Loss; found {_kind(formulation)}.")
 
 
 def framework_class(loss: type[Loss]) -> type[Framework]:
     """Return the Framework class of a loss, whose hyperparameters are C1, C2 and the loss's own."""
-    own = [p for p in inspect.signature(loss).parameters.values()]
+    own = list(inspect.signature(loss).parameters.values())
     taken = {"C1", "C2", "loss"} & {p.name for p in own}
     if taken:
         raise FormulationError(f"{loss.__name__}: the name {sorted(taken)[0]} is the framework's; rename it.")

@@ -84,7 +84,7 @@ def curvature(instance: Instance) -> Iterator[Row]:
         tried += 1
         for form in ("primal", "dual"):
             try:
-                changed.program(form, instance.S, instance.R)  # type: ignore[arg-type]
+                changed.program(form, instance.S, instance.R)
             except CurvatureError as error:
                 yield Row("curvature", 1.0, 0.0, "fail", str(error))
                 return
@@ -111,9 +111,12 @@ def conjugate(instance: Instance) -> Iterator[Row]:
             where = "inside" if feasible else "outside"
             truth = f"finite on [{low:.6g}, {high:.6g}]"
             yield Row(
-                "conjugate", abs(v), 0.0, "fail",
+                "conjugate",
+                abs(v),
+                0.0,
+                "fail",
                 f"conjugate domain: v = {v:.6g} is declared {where} the domain, but sup_t (v t - L(t)) is {truth}",
-            )  # fmt: skip
+            )
             return
         if not inside:
             continue
@@ -122,7 +125,9 @@ def conjugate(instance: Instance) -> Iterator[Row]:
         if error > worst:
             worst = error
             sentence = f"conjugate value: at v = {v:.6g} declared {value:.8g}, sup_t (v t - L(t)) is {supremum:.8g}"
-    yield _row("conjugate", worst, 1e-7, f"L* is the supremum on [{low:.4g}, {high:.4g}] and infinite outside", sentence)
+    yield _row(
+        "conjugate", worst, 1e-7, f"L* is the supremum on [{low:.4g}, {high:.4g}] and infinite outside", sentence
+    )
 
 
 def _loss_at(loss: object, t: Array) -> Array:
@@ -201,20 +206,26 @@ def dual_function(instance: Instance) -> Iterator[Row]:
         size = max(float(np.abs(m).max(initial=0.0)) for m in multipliers.values())
         if negative < -1e-9 * max(size, 1e-12):
             yield Row(
-                "dual domain", -negative, 0.0, "fail",
+                "dual domain",
+                -negative,
+                0.0,
+                "fail",
                 f"dual domain: the declared constraints let the multiplier of [{name}] be {negative:.4g}, and a "
                 "multiplier of an inequality is nonnegative: a bound is missing, too wide, or on the wrong side",
-            )  # fmt: skip
+            )
             return
         infimum = lagrangian.infimum(multipliers)
         exact &= infimum.exact
         declared = domain.objective(theta)
         if infimum.value == -np.inf:
             yield Row(
-                "dual domain", float("inf"), 0.0, "fail",
+                "dual domain",
+                float("inf"),
+                0.0,
+                "fail",
                 "dual domain: at declared multipliers the Lagrangian is unbounded below: the domain is too wide, "
                 "or a multiplier is not the one of its constraint",
-            )  # fmt: skip
+            )
             return
         if np.isnan(infimum.value):
             continue
@@ -225,10 +236,12 @@ def dual_function(instance: Instance) -> Iterator[Row]:
     tolerance = 1e-8 if exact else 1e-7
     explained = _explain_dual(instance, points) if worst > tolerance else None
     yield _row(
-        "dual function", worst, tolerance,
+        "dual function",
+        worst,
+        tolerance,
         f"declared objective = infimum of the Lagrangian at {len(points)} random multipliers",
         f"dual objective: {sentence}" + (f"; {explained}" if explained else ""),
-    )  # fmt: skip
+    )
     yield from _outside(instance, centre)
 
 
@@ -247,10 +260,13 @@ def _outside(instance: Instance, centre: Array) -> Iterator[Row]:
             unknown.append(point.constraint)
         else:
             yield Row(
-                "dual domain", 1.0, 0.0, "fail",
+                "dual domain",
+                1.0,
+                0.0,
+                "fail",
                 f"dual domain: beyond the declared [{point.constraint}] the Lagrangian still has a finite infimum "
                 f"({infimum.value:.6g}) and no multiplier is negative: the domain is too narrow",
-            )  # fmt: skip
+            )
             return
     names = ", ".join(f"[{n}]" for n in broken)
     if unknown:
@@ -308,10 +324,12 @@ def weak_duality(instance: Instance) -> Iterator[Row]:
         above = [(instance.domain.objective(theta) - best.value) / max(abs(best.value), 1e-300) for theta in points]
         excess = max([0.0, *above])
         yield _row(
-            "weak duality", excess, VALUES + best.error,
+            "weak duality",
+            excess,
+            VALUES + best.error,
             f"{len(points)} dual values at random multipliers lie below the primal's optimum",
             f"weak duality: a declared dual value exceeds the primal's optimum {best.value:.8g} by {excess:.2g} of it",
-        )  # fmt: skip
+        )
 
 
 def strong_duality(instance: Instance) -> Iterator[Row]:
@@ -329,19 +347,27 @@ def strong_duality(instance: Instance) -> Iterator[Row]:
             continue
         error = _relative(primal.value, dual.value)
         yield _row(
-            "strong duality", error, VALUES + primal.error + dual.error,
+            "strong duality",
+            error,
+            VALUES + primal.error + dual.error,
             f"primal ({name}) = dual ({dual.solver}) = {primal.value:.9g}",
             f"primal optimum {primal.value:.9g} ({name}) is not the dual optimum {dual.value:.9g} ({dual.solver})",
             solver=name,
-        )  # fmt: skip
+        )
 
 
 def _no_dual(instance: Instance, name: str) -> Row:
     claims = {s.status for s in instance.dual_solutions.values()}
     if claims & {"unbounded", "infeasible"}:
         words = ", ".join(f"{s.solver}: {s.status}" for s in instance.dual_solutions.values())
-        return Row("strong duality", float("inf"), VALUES, "fail", f"the primal has an optimum, the dual none ({words})",
-                   solver=name)  # fmt: skip
+        return Row(
+            "strong duality",
+            float("inf"),
+            VALUES,
+            "fail",
+            f"the primal has an optimum, the dual none ({words})",
+            solver=name,
+        )
     return Row("strong duality", float("nan"), VALUES, "solver", "no solver solved the dual accurately", solver=name)
 
 
@@ -349,14 +375,25 @@ def _solver_row(check: str, solution: ProgramSolution, what: str) -> Row:
     claim = f"{solution.solver} says {solution.status!r} of the {what}"
     if solution.plane is None:
         return Row(
-            check, float("inf"), ACCURATE, "solver", f"{claim} ({solution.detail})", solver=solution.solver,
-            seconds=solution.seconds, claim=solution.status,
-        )  # fmt: skip
+            check,
+            float("inf"),
+            ACCURATE,
+            "solver",
+            f"{claim} ({solution.detail})",
+            solver=solution.solver,
+            seconds=solution.seconds,
+            claim=solution.status,
+        )
     return Row(
-        check, solution.error, ACCURATE, "solver",
-        f"{claim}; its residuals are {solution.error:.1e}: the solver, not the formulation", solver=solution.solver,
-        seconds=solution.seconds, claim=solution.status,
-    )  # fmt: skip
+        check,
+        solution.error,
+        ACCURATE,
+        "solver",
+        f"{claim}; its residuals are {solution.error:.1e}: the solver, not the formulation",
+        solver=solution.solver,
+        seconds=solution.seconds,
+        claim=solution.status,
+    )
 
 
 def conic_dual(instance: Instance) -> Iterator[Row]:
@@ -365,14 +402,18 @@ def conic_dual(instance: Instance) -> Iterator[Row]:
     against = instance.best_dual() if instance.dual is not None else instance.best_primal()
     what = "declared dual" if instance.dual is not None else "primal"
     if not np.isfinite(implied) or against is None:
-        yield Row("conic dual", float("nan"), VALUES, "solver", f"the conic dual or the {what} was not solved accurately")
+        yield Row(
+            "conic dual", float("nan"), VALUES, "solver", f"the conic dual or the {what} was not solved accurately"
+        )
         return
     error = _relative(implied, against.value)
     yield _row(
-        "conic dual", error, VALUES + ACCURATE,
+        "conic dual",
+        error,
+        VALUES + ACCURATE,
         f"conic dual = {what} = {implied:.9g}",
         f"the conic dual of the primal is {implied:.9g}, the {what} {against.value:.9g}",
-    )  # fmt: skip
+    )
 
 
 def kkt(instance: Instance) -> Iterator[Row]:
@@ -389,11 +430,16 @@ def kkt(instance: Instance) -> Iterator[Row]:
             r = solution.residuals
             said = "" if solution.status == "solved" else f" although it says {solution.status!r}"
             yield Row(
-                "KKT", solution.error, ACCURATE, "pass",
+                "KKT",
+                solution.error,
+                ACCURATE,
+                "pass",
                 f"{what}{said}: primal {r.primal:.0e}, cone {r.cone:.0e}, stationarity {r.stationarity:.0e}, "
-                f"complementarity {r.complementarity:.0e}, gap {r.gap:.0e}", solver=solution.solver,
-                seconds=solution.seconds, claim=solution.status,
-            )  # fmt: skip
+                f"complementarity {r.complementarity:.0e}, gap {r.gap:.0e}",
+                solver=solution.solver,
+                seconds=solution.seconds,
+                claim=solution.status,
+            )
     primal, dual = instance.best_primal(), instance.best_dual()
     if primal is not None and dual is not None and dual.multipliers:
         yield _declared_pair(instance, primal, dual)
@@ -415,10 +461,13 @@ def _declared_pair(instance: Instance, primal: ProgramSolution, dual: ProgramSol
     # products of a multiplier's and a slack's error: the square root of the gaps, at worst
     tolerance = PLANES + 10 * float(np.sqrt(primal.error + dual.error))
     return _row(
-        "KKT", worst, tolerance,
+        "KKT",
+        worst,
+        tolerance,
         f"declared multipliers ({dual.solver}) complement the primal's slacks ({primal.solver})",
-        f"declared multipliers: {sentence}", solver="declared",
-    )  # fmt: skip
+        f"declared multipliers: {sentence}",
+        solver="declared",
+    )
 
 
 def plane_from_dual(instance: Instance) -> Iterator[Row]:
@@ -438,9 +487,14 @@ def plane_from_dual(instance: Instance) -> Iterator[Row]:
             yield _solver_row("plane from dual", solution, "dual")
             continue
         yield _compare_planes(
-            instance, "plane from dual", solution.plane, solution.error, reference,
-            f"the plane declared by the dual ({name})", name,
-        )  # fmt: skip
+            instance,
+            "plane from dual",
+            solution.plane,
+            solution.error,
+            reference,
+            f"the plane declared by the dual ({name})",
+            name,
+        )
 
 
 def _recovery(instance: Instance) -> Row:
@@ -455,14 +509,16 @@ def _recovery(instance: Instance) -> Row:
         error = instance.distance(declared, minimiser)
         if error > worst:
             one, two = instance.values(declared), instance.values(minimiser)
-            worst, ratio = error, float(one @ two / max(two @ two, 1e-300))
+            worst, ratio = error, float(one @ two) / max(float(two @ two), 1e-300)
     multiple = f"{ratio:.4g} times" if abs(ratio - 1) > 1e-6 else "not"
     return _row(
-        "plane from dual", worst, 1e-6,
+        "plane from dual",
+        worst,
+        1e-6,
         "declared plane = minimiser of the Lagrangian at random multipliers",
         f"recovery: the declared plane is {multiple} the plane that minimises the Lagrangian (values on the data "
         f"differ by {worst:.2g})",
-    )  # fmt: skip
+    )
 
 
 def _compare_planes(
@@ -480,20 +536,31 @@ def _compare_planes(
     if excess <= VALUES + reference.error:
         why = "the gaps do not fix it closer" if close else "it is not the only optimal one"
         return Row(
-            check, excess, VALUES, "pass",
-            f"{what} is as good as the primal's: values on the data differ by {distance:.1e}, {why}", solver=solver,
-        )  # fmt: skip
+            check,
+            excess,
+            VALUES,
+            "pass",
+            f"{what} is as good as the primal's: values on the data differ by {distance:.1e}, {why}",
+            solver=solver,
+        )
     if close:
         return Row(
-            check, distance, PLANES, "solver",
+            check,
+            distance,
+            PLANES,
+            "solver",
             f"{what} differs by {distance:.1e} on the data, no more than the solvers' gaps allow ({gaps:.0e})",
             solver=solver,
-        )  # fmt: skip
+        )
     return Row(
-        check, distance, PLANES, "fail",
+        check,
+        distance,
+        PLANES,
+        "fail",
         f"{what} is not the primal's: values on the data differ by {distance:.2g}, and there the primal is "
-        f"{at:.6g} against its optimum {reference.value:.6g}", solver=solver,
-    )  # fmt: skip
+        f"{at:.6g} against its optimum {reference.value:.6g}",
+        solver=solver,
+    )
 
 
 # --- the fast solver -----------------------------------------------------------------------------------------
@@ -508,9 +575,13 @@ def sor_agreement(instance: Instance) -> Iterator[Row]:
     result, plane = instance.sor
     if result.relative_gap > ACCURATE:
         yield Row(
-            "SOR agreement", result.relative_gap, ACCURATE, "solver",
-            f"SOR says {result.status!r} with a relative gap of {result.relative_gap:.1e}", solver="sor",
-        )  # fmt: skip
+            "SOR agreement",
+            result.relative_gap,
+            ACCURATE,
+            "solver",
+            f"SOR says {result.status!r} with a relative gap of {result.relative_gap:.1e}",
+            solver="sor",
+        )
         return
     value = instance.compiled.primal_value(instance.S, instance.R, plane)
     for name, solution in instance.primal_solutions.items():
@@ -519,16 +590,16 @@ def sor_agreement(instance: Instance) -> Iterator[Row]:
             continue
         error = _relative(value, solution.value)
         yield _row(
-            "SOR agreement", error, VALUES,
+            "SOR agreement",
+            error,
+            VALUES,
             f"SOR's value = {name}'s = {value:.9g}",
             f"SOR, from the declared dual, finds {value:.9g}; {name}, from the declared primal, {solution.value:.9g}",
             solver=name,
-        )  # fmt: skip
+        )
     reference = instance.best_primal()
     if reference is not None:
-        yield _compare_planes(
-            instance, "SOR agreement", plane, result.relative_gap, reference, "SOR's plane", "planes"
-        )
+        yield _compare_planes(instance, "SOR agreement", plane, result.relative_gap, reference, "SOR's plane", "planes")
 
 
 def certified_gap(instance: Instance) -> Iterator[Row]:
@@ -570,8 +641,13 @@ def _reduction(instance: Instance, claim: Reduction) -> Row:
         other = claim.plane(theirs.plane)
         values = _relative(ours.value, theirs.value)
         if values > VALUES + ours.error + theirs.error:
-            return Row("reductions", values, VALUES, "fail",
-                       f"not {claim.claim}: optimum {ours.value:.8g} against {theirs.value:.8g}")  # fmt: skip
+            return Row(
+                "reductions",
+                values,
+                VALUES,
+                "fail",
+                f"not {claim.claim}: optimum {ours.value:.8g} against {theirs.value:.8g}",
+            )
         error = theirs.error
     else:
         other, error = claim.plane(np.asarray(claim.to(S, R), dtype=float)), 0.0
@@ -622,25 +698,43 @@ def invariances(instance: Instance) -> Iterator[Row]:
 
 
 def _invariance(
-    instance: Instance, what: str, changed: Formulation, rows: tuple[Array, Array], factor: float,
-    back: Array | None, reference: ProgramSolution,
-) -> Row:  # fmt: skip
+    instance: Instance,
+    what: str,
+    changed: Formulation,
+    rows: tuple[Array, Array],
+    factor: float,
+    back: Array | None,
+    reference: ProgramSolution,
+) -> Row:
     other = _reference(changed, *rows, instance)
     if other is None or other.plane is None:
         return Row("invariances", float("nan"), PLANES, "solver", f"{what}: the changed problem was not solved")
     values = _relative(other.value, factor * reference.value)
     if values > VALUES + other.error + reference.error:
         return Row(
-            "invariances", values, VALUES, "fail",
+            "invariances",
+            values,
+            VALUES,
+            "fail",
             f"{what}: the optimum {reference.value:.8g} became {other.value / factor:.8g} and should not change",
-        )  # fmt: skip
+        )
     plane = other.plane if back is None else back @ other.plane
     row = _compare_planes(instance, "invariances", plane, other.error, reference, "the plane", "")
     return replace(row, meaning=f"{what}: {'nothing changes' if row.status == 'pass' else row.meaning}")
 
 
 CHECKS = (
-    curvature, dual_function, conjugate, weak_duality, strong_duality, conic_dual, kkt, plane_from_dual,
-    sor_agreement, certified_gap, reductions, invariances,
-)  # fmt: skip
+    curvature,
+    dual_function,
+    conjugate,
+    weak_duality,
+    strong_duality,
+    conic_dual,
+    kkt,
+    plane_from_dual,
+    sor_agreement,
+    certified_gap,
+    reductions,
+    invariances,
+)
 """Every check of one plane, in the order of the report."""

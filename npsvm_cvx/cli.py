@@ -55,9 +55,7 @@ REPORTS = {"verification": "npsvm_cvx.report.verification"}
 _WIDE = 90  # columns from which a table has room for sentences beside its figures
 _STYLE = {"pass": "green", "fail": "bold red", "solver": "yellow", "skip": "dim"}
 # typer carries its own copy of click in some releases and depends on click in others; this class is in both
-_UsageError = cast(
-    type[Exception], next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
-)
+_UsageError = cast(type[Exception], next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"))
 
 
 # --- errors, and the way out ---------------------------------------------------------------------------
@@ -198,9 +196,7 @@ def _verbatim(text: str) -> None:
 
 
 def _table(*columns: str, right: Sequence[str] = (), whole: Sequence[str] = ()) -> Table:
-    table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, header_style="bold"
-    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, header_style="bold")
     for column in columns:
         table.add_column(
             column, justify="right" if column in right else "left", no_wrap=column in whole, overflow="fold"
@@ -224,10 +220,16 @@ class _Progress:
     def __enter__(self) -> _Progress:
         if not self._quiet and not self._plain:
             self._bar = Progress(
-                TextColumn("{task.description}"), BarColumn(16), MofNCompleteColumn(), TimeElapsedColumn(),
-                TimeRemainingColumn(), TextColumn("left"),
-                console=_console(sys.stderr), transient=True, speed_estimate_period=3600.0,
-            )  # fmt: skip
+                TextColumn("{task.description}"),
+                BarColumn(16),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+                TextColumn("left"),
+                console=_console(sys.stderr),
+                transient=True,
+                speed_estimate_period=3600.0,
+            )
             self._bar.start()
         return self
 
@@ -250,9 +252,7 @@ class _Progress:
             self._said = now
             pace = (now - self._begin) / (done - self._from) if done > self._from else 0.0
             left = f", about {_duration(pace * (total - done))} left" if pace and done < total else ""
-            print(
-                f"{done} of {total} done{left}" + (f": {text}" if text else ""), file=sys.stderr, flush=True
-            )
+            print(f"{done} of {total} done{left}" + (f": {text}" if text else ""), file=sys.stderr, flush=True)
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
@@ -298,20 +298,14 @@ def list_(data: Annotated[bool, typer.Option("--data", help="List the data sets 
 def _list_data() -> None:
     from .datasets import DATASETS, VARIANTS, load_dataset
 
-    table = _table(
-        "name", "rows", "columns", "classes", "missing", right=("rows", "columns", "classes", "missing")
-    )
+    table = _table("name", "rows", "columns", "classes", "missing", right=("rows", "columns", "classes", "missing"))
     for name in (*DATASETS, *VARIANTS):
         if name == VARIANTS[0]:
             table.add_section()
         bunch = load_dataset(name)
         missing = int(bunch.data.isna().to_numpy().sum())
-        table.add_row(
-            Text(name, "bold"), *map(str, (*bunch.data.shape, len(bunch.target_names), missing or ""))
-        )
-    _emit(
-        table, Text(f"{len(DATASETS)} sets, and below the line {len(VARIANTS)} other forms of some of them.")
-    )
+        table.add_row(Text(name, "bold"), *map(str, (*bunch.data.shape, len(bunch.target_names), missing or "")))
+    _emit(table, Text(f"{len(DATASETS)} sets, and below the line {len(VARIANTS)} other forms of some of them."))
 
 
 def _statement(formulation: Formulation) -> str:
@@ -336,7 +330,10 @@ def _sor(formulation: Formulation) -> str:
 def show(
     formulation: Annotated[str, typer.Argument(metavar="NAME|FILE.py", help="A formulation's name or file.")],
 ) -> None:
-    """Show a formulation's statement, its hyperparameters, and what the fast solver reads off its dual."""
+    """Show a formulation: its statement and its numbers.
+
+    The statement is the file's own; then hyperparameters, scheme, and what the fast solver reads off the dual.
+    """
     found = _load(formulation)
     _verbatim(_statement(found))
     _verbatim("")
@@ -345,18 +342,17 @@ def show(
     for name, value in _hyperparameters(found).items():
         table.add_row(name, f"{value:g}", domain.get(name, "any real number"))
     near, far = (
-        ("the other classes", "class k")
-        if found.scheme == "farthest"
-        else ("class k", "minus the other classes")
+        ("the other classes", "class k") if found.scheme == "farthest" else ("class k", "minus the other classes")
     )
     where = {"farthest": "farthest", "nearest": "nearest"}[found.scheme]
     _emit(
-        table, Text(""),
+        table,
+        Text(""),
         _paragraph("scheme", f"{found.scheme}: S holds {near}, R {far}; a sample goes to the {where} plane"),
         _paragraph("SOR", _read_off(found)),
         _paragraph("equals", "\n".join(claim.claim for claim in found.reductions()) or "nothing declared"),
         _paragraph("unchanged by", ", ".join(found.invariances) or "nothing declared"),
-    )  # fmt: skip
+    )
 
 
 def _paragraph(label: str, text: str) -> Table:
@@ -414,9 +410,7 @@ def _polynomial(c: Coefficients) -> str:
             size = f"{abs(factor):g}{power}"
             text += (" - " if factor < 0 else " + ") + (size.removeprefix("1 ") if power else size)
     return (
-        text.removeprefix(" + ").replace(" - ", "-", 1)
-        if text.startswith(" - ")
-        else text.removeprefix(" + ") or "0"
+        text.removeprefix(" + ").replace(" - ", "-", 1) if text.startswith(" - ") else text.removeprefix(" + ") or "0"
     )
 
 
@@ -460,12 +454,8 @@ def verify(
     target: Annotated[
         str | None, typer.Option(metavar="COL", help="The file's column of labels; the last otherwise.")
     ] = None,
-    kernel: Annotated[
-        str, typer.Option(metavar="NAME", help="linear, rbf, or another of scikit-learn's.")
-    ] = "linear",
-    gamma: Annotated[
-        str, typer.Option(metavar="X", help="The kernel's gamma: a number, or scale.")
-    ] = "scale",
+    kernel: Annotated[str, typer.Option(metavar="NAME", help="linear, rbf, or another of scikit-learn's.")] = "linear",
+    gamma: Annotated[str, typer.Option(metavar="X", help="The kernel's gamma: a number, or scale.")] = "scale",
     solver: Annotated[
         list[str] | None,
         typer.Option(
@@ -476,9 +466,7 @@ def verify(
     scheme: Annotated[
         str | None, typer.Option(metavar="NAME", help="farthest or nearest; the formulation's own otherwise.")
     ] = None,
-    max_rows: Annotated[
-        int, typer.Option(metavar="N", min=2, help="Larger data is subsampled to N rows.")
-    ] = 150,
+    max_rows: Annotated[int, typer.Option(metavar="N", min=2, help="Larger data is subsampled to N rows.")] = 150,
     seed: Annotated[
         int, typer.Option(metavar="N", min=0, help="Of the instance, the subsample and the multipliers.")
     ] = 0,
@@ -491,7 +479,9 @@ def verify(
         bool, typer.Option("--all-rows", help="Show every row of evidence, not one line a check.")
     ] = False,
 ) -> None:
-    """Verify formulations: primal, dual, the way between them, and the fast solver, on data.
+    """Verify formulations on data.
+
+    Checks the primal, the dual, the way between them, and the fast solver against general ones.
 
     Exit code 0 when all passed, 1 when a check failed, 2 when the command was wrong.
     """
@@ -546,9 +536,7 @@ def _verified(
     from .verify import verify as run
 
     try:
-        with sklearn.config_context(
-            print_changed_only=False
-        ):  # every hyperparameter is part of what was verified
+        with sklearn.config_context(print_changed_only=False):  # every hyperparameter is part of what was verified
             answer = run(formulation, arrays, **options)
     except NPSVMError:
         raise
@@ -588,9 +576,7 @@ def _apply(settings: dict[str, float], chosen: Sequence[Formulation]) -> None:
     for name, value in settings.items():
         having = [formulation for formulation in chosen if name in _hyperparameters(formulation)]
         if not having:
-            raise unknown(
-                "--set", name, {known for formulation in chosen for known in _hyperparameters(formulation)}
-            )
+            raise unknown("--set", name, {known for formulation in chosen for known in _hyperparameters(formulation)})
         for formulation in having:
             formulation.set_params(**{name: value})
         others = [type(formulation).__name__ for formulation in chosen if formulation not in having]
@@ -640,9 +626,7 @@ def _data(
     named = (*DATASETS, *VARIANTS)
     if source in named:
         if target is not None:
-            raise NPSVMError(
-                f"target={target!r}: the data set {source} has its labels already; --target is for files."
-            )
+            raise NPSVMError(f"target={target!r}: the data set {source} has its labels already; --target is for files.")
         label, bunch = source, load_dataset(source)
     else:
         path = Path(source)
@@ -650,25 +634,20 @@ def _data(
             raise unknown("data", source, named)
         try:
             label, bunch = path.name, load_file(path, target)
-        except OSError as error:
-            if error.strerror:
+        except (OSError, ValueError, ImportError) as error:
+            if isinstance(error, OSError) and error.strerror:
                 raise
-            raise NPSVMError(str(error)) from error
-        except (ValueError, ImportError) as error:
-            raise NPSVMError(str(error)) from error
+            raise NPSVMError(str(error).replace("path: ", "data: ", 1)) from error
     missing = int(bunch.data.isna().to_numpy().sum())
     if missing:
-        _note(
-            f"{missing} missing values of {label} are filled in with the column's median or commonest value."
-        )
+        what = "1 missing value is" if missing == 1 else f"{missing} missing values are"
+        _note(f"{label}: {what} filled in with the column's median or commonest value.")
     try:
         X, y = as_arrays(bunch)
     except ValueError as error:
         raise NPSVMError(f"data={source!r}: {error}") from error
     if len(X) > max_rows:
-        _note(
-            f"{label} has {len(X)} rows; {max_rows} of them are verified, classes in proportion (--max-rows)."
-        )
+        _note(f"{label} has {len(X)} rows; {max_rows} of them are verified, classes in proportion (--max-rows).")
     return label, (X, y)
 
 
@@ -730,11 +709,7 @@ def _compact(answer: Verification, wide: bool) -> Table:
         worst = _worst(rows)
         counts = {status: sum(row.status == status for row in rows) for status in _STYLE}
         present = [status for status in _STYLE if counts[status]]
-        meaning = (
-            [Text(_located(worst, rows), _STYLE[worst.status] if worst.status != "pass" else "")]
-            if wide
-            else []
-        )
+        meaning = [Text(_located(worst, rows), _STYLE[worst.status] if worst.status != "pass" else "")] if wide else []
         table.add_row(
             check,
             _figure(worst.value),
@@ -772,9 +747,7 @@ def _every_row(answer: Verification, wide: bool) -> Table:
     table = _table(*columns, right=("value", "tolerance"), whole=("check", "value", "tolerance", "status"))
     for row in answer.rows:
         status = Text(row.status, _STYLE[row.status])
-        table.add_row(
-            row.plane, row.check, row.solver, _figure(row.value), _figure(row.tolerance), status, row.meaning
-        )
+        table.add_row(row.plane, row.check, row.solver, _figure(row.value), _figure(row.tolerance), status, row.meaning)
     return table
 
 
@@ -838,7 +811,7 @@ def report(
         int | None, typer.Option(metavar="N", min=1, help="Worker processes; one a processor otherwise.")
     ] = None,
 ) -> None:
-    """Build a report: Markdown, one self-contained HTML file, CSV and figures.
+    """Build a report to read: HTML, Markdown, CSV, figures.
 
     Results are saved as they come: after an interruption the same command continues.
     """
@@ -890,7 +863,10 @@ def new(
     ] = False,
     folder: Annotated[Path, typer.Option("--dir", metavar="D", help="Where to write it.")] = Path(),
 ) -> None:
-    """Write NAME.py, a loss or a formulation that verifies as it stands, to start from."""
+    """Write a loss or a formulation to start from.
+
+    NAME.py verifies as it stands, and its comments say what to change.
+    """
     from .scaffold import create
 
     path = create(name, "formulation" if formulation else "loss", folder)

@@ -20,7 +20,7 @@ Two shapes are read.
 
 from __future__ import annotations
 
-import time
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,7 +121,8 @@ class BoxLP:
         each = [block.samples.terms(len(G)) for block, G in zip(self.blocks, parts, strict=True)]
         columns = [np.concatenate(column) for column in list(zip(*each, strict=True))[:4]]
         ends = list(np.cumsum([len(G) for G in parts]))
-        return np.vstack(parts), Terms(*columns, sum(t.constant for t in each)), ends
+        linear, curvature, lower, upper = columns
+        return np.vstack(parts), Terms(linear, curvature, lower, upper, sum(t.constant for t in each)), ends
 
     def primal_value(self, S: Array, R: Array, z: Array) -> float:
         """Return the primal objective at the plane z."""
@@ -173,8 +174,10 @@ def _same(one: Compiled, two: Compiled) -> bool:
     if type(one) is not type(two):
         return False
     pairs = zip(_numbers(one), _numbers(two), strict=True)
-    return all(a == b or (np.isfinite(a) and np.isfinite(b) and abs(a - b) <= 1e-8 * max(abs(a), abs(b), 1e-12))
-               for a, b in pairs)  # fmt: skip
+    return all(
+        a == b or (np.isfinite(a) and np.isfinite(b) and abs(a - b) <= 1e-8 * max(abs(a), abs(b), 1e-12))
+        for a, b in pairs
+    )
 
 
 def _numbers(compiled: Compiled) -> list[float]:
@@ -234,18 +237,18 @@ def _read_qp(dual: Program, bare: Program, S: Array, R: Array, rng: np.random.Ge
         raise NotCompilable("the dual has more than one multiplier a margin row.")
     assert not isinstance(dual.plane, str)
 
-    def plane(a: Array) -> Array:
+    def plane(a: Any) -> Array:
         at.set(a)
-        return np.asarray(dual.plane.value, dtype=float)  # type: ignore[union-attr]
+        return np.array(dual.plane.value, dtype=np.float64)  # type: ignore[union-attr]
 
     base = plane(np.zeros(n))
     to_plane = np.column_stack([plane(unit) - base for unit in np.eye(n)])
-    probe = rng.normal(size=n)
+    probe: Any = rng.normal(size=n)
     _agree(base, np.zeros(d), "the declared plane is not linear in the multipliers")
     _agree(plane(probe), to_plane @ probe, "the declared plane is not linear in the multipliers")
     near, ridge = _read_metric(to_plane, S, R)
 
-    constraints = [c for c in dual.constraints.values()]
+    constraints = list(dual.constraints.values())
     lower, upper = _read_box(at, constraints, [slice(0, n)])[0]
     inside = _interior(lower, upper)
     bounded = bool(np.isfinite(upper - lower))
@@ -268,7 +271,7 @@ def _read_qp(dual: Program, bare: Program, S: Array, R: Array, rng: np.random.Ge
     constant = middle - linear * inside - curvature * inside**2 / 2
     read = Coefficients(linear, curvature, lower, upper, _round(constant, size))
     for _ in range(4):
-        a = inside + step * rng.uniform(-1, 1, size=n)
+        a: Any = inside + step * rng.uniform(-1, 1, size=n)
         quadratic, rest = float((R @ (to_plane @ a)) @ a) / 2, read.terms(n).h(a)
         scale = abs(quadratic) + abs(rest)
         if not abs(-at.objective(a) - quadratic - rest) <= 1e-8 * scale:
@@ -359,11 +362,11 @@ def _feasible(at: _Point, constraints: list[cp.Constraint]) -> Array:
     """Return a point well inside the constraints."""
     slack = cp.Variable()
     tightened = [c.args[0] + slack <= c.args[1] for c in constraints]
-    problem = cp.Problem(cp.Maximize(slack - 1e-3 * sum(cp.sum_squares(v) for v in at.variables)), [*tightened, slack <= 1e3])
-    try:
+    problem = cp.Problem(
+        cp.Maximize(slack - 1e-3 * sum(cp.sum_squares(v) for v in at.variables)), [*tightened, slack <= 1e3]
+    )
+    with contextlib.suppress(cp.SolverError):
         problem.solve(solver="CLARABEL")
-    except cp.SolverError:
-        pass
     if slack.value is None or not float(slack.value) > 0:
         raise NotCompilable("the dual's domain has no interior.")
     # every entry of a block shares its box, so their mean is inside too
@@ -400,7 +403,11 @@ def _check_box(
     low, high = np.zeros(at.size), np.zeros(at.size)
     for block, (lower, upper) in zip(blocks, boxes, strict=True):
         low[block], high[block] = lower, upper
-    width = np.where(np.isfinite(high - low), high - low, 2.0 * np.maximum(1.0, np.abs(np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0.0)))))
+    width = np.where(
+        np.isfinite(high - low),
+        high - low,
+        2.0 * np.maximum(1.0, np.abs(np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0.0)))),
+    )
     left = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - width, -width / 2))
     right = left + width
     reason = "the dual's domain is not a box"

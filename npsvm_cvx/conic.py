@@ -21,8 +21,6 @@ import clarabel
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-import scipy.sparse.csgraph
-import scipy.sparse.linalg
 from cvxpy.reductions.solution import Solution as CvxpySolution
 
 from .linalg import Array
@@ -410,9 +408,17 @@ def _parts(form: StandardForm) -> list[_Part]:
     for columns, members in zip(columns_of, cones_of, strict=True):
         if not columns or (len(columns) == 1 and not members and form.P[columns[0], columns[0]] == 0):
             continue
-        rows = np.concatenate([np.arange(ends[k], ends[k + 1]) for k in members]).astype(int) if members else np.zeros(0, int)
+        rows = (
+            np.concatenate([np.arange(ends[k], ends[k + 1]) for k in members]).astype(int)
+            if members
+            else np.zeros(0, int)
+        )
         names = [kinds[k][0] for k in members]
-        own = Cones(names.count("zero"), names.count("nonneg"),
-                    tuple(kinds[k][1] for k in members if kinds[k][0] == "soc"), names.count("exp"))  # fmt: skip
+        own = Cones(
+            names.count("zero"),
+            names.count("nonneg"),
+            tuple(kinds[k][1] for k in members if kinds[k][0] == "soc"),
+            names.count("exp"),
+        )
         parts.append(_Part(form, np.array(columns), rows, own))
     return parts

@@ -232,9 +232,7 @@ def _read_csv(path: Path, target: str | None, sep: str) -> pd.DataFrame:
     label = _target_name(path, names, target)
     with _reading(path, todo), warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # fields beyond the header would be dropped
-        frame: pd.DataFrame = read(
-            header=0, names=names, index_col=False, dtype={label: str}, na_values=["?"]
-        )
+        frame: pd.DataFrame = read(header=0, names=names, index_col=False, dtype={label: str}, na_values=["?"])
     return frame
 
 
@@ -257,17 +255,13 @@ def _read_arff(path: Path, target: str | None) -> pd.DataFrame:
     columns = {}
     for name, kind in zip(meta.names(), meta.types(), strict=True):
         nominal = kind == "nominal"
-        columns[name] = (
-            [np.nan if v == b"?" else v.decode() for v in values[name]] if nominal else values[name]
-        )
+        columns[name] = [np.nan if v == b"?" else v.decode() for v in values[name]] if nominal else values[name]
     return pd.DataFrame(columns)
 
 
 def _read_libsvm(path: Path, target: str | None) -> pd.DataFrame:
     if target is not None:
-        raise ValueError(
-            f"target: {target!r} was named, but a LIBSVM file has its labels in front; leave it out"
-        )
+        raise ValueError(f"target: {target!r} was named, but a LIBSVM file has its labels in front; leave it out")
     with _reading(path, "check that each row is: label index:value index:value ..., indices rising"):
         rows, labels = load_svmlight_file(str(path))
     if rows.shape[0] * rows.shape[1] > 10**8:
@@ -290,9 +284,7 @@ _READERS: dict[str, Callable[[Path, str | None], pd.DataFrame]] = {
 def _check_names(path: Path, names: list[str]) -> None:
     repeated = sorted({name for name in names if names.count(name) > 1 and name})
     if repeated:
-        raise _bad(
-            path, f"has more than one column named {repeated[0]!r}", "rename them; or has it no header line?"
-        )
+        raise _bad(path, f"has more than one column named {repeated[0]!r}", "rename them; or has it no header line?")
     if "" in names:  # an index written beside the data, which must not become a feature
         found = f"has no name for column {names.index('') + 1}"
         raise _bad(path, found, "name it, or write the file without its index")
@@ -315,9 +307,7 @@ def _check_target(path: Path, labels: pd.Series[Any]) -> None:
         raise refuse(f"has {missing} missing labels", "remove those rows or label them")
     classes = labels.unique()
     if len(classes) < 2:
-        raise refuse(
-            f"holds the one class {classes[0]!r}", "classification needs two; is it the right column?"
-        )
+        raise refuse(f"holds the one class {classes[0]!r}", "classification needs two; is it the right column?")
     numbers = pd.to_numeric(labels, errors="coerce")
     if len(classes) > max(20, len(labels) / 2) and numbers.notna().all():
         found = f"has {len(classes)} different numbers in {len(labels)} rows, so it looks continuous"

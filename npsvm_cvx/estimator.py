@@ -145,8 +145,7 @@ class _PlaneClassifier(ClassifierMixin, BaseEstimator):
             zero = "" if len(kept) == len(samples) else " of nonzero sample_weight"
             found = f"only one class: {self.classes_[0]!r}" if count else "none"
             raise ValueError(
-                f"This solver needs samples of at least 2 classes in the data{zero}, "
-                f"but the data contains {found}"
+                f"This solver needs samples of at least 2 classes in the data{zero}, but the data contains {found}"
             )
         self._check_class_count(labels)
         self._check_kernel(samples)
@@ -198,17 +197,11 @@ class _PlaneClassifier(ClassifierMixin, BaseEstimator):
             size = self._landmark_count(len(kept))
             self.centre_indices_ = kept[_stratified(codes, size, rng)]
         elif precomputed:
-            raise ValueError(
-                "landmarks must be None, a count or a fraction with kernel='precomputed'; found an array."
-            )
+            raise ValueError("landmarks must be None, a count or a fraction with kernel='precomputed'; found an array.")
         else:
-            self.centres_ = check_array(
-                self.landmarks, dtype=np.float64, order="C", copy=True, input_name="landmarks"
-            )
+            self.centres_ = check_array(self.landmarks, dtype=np.float64, order="C", copy=True, input_name="landmarks")
             if self.centres_.shape[1] != samples.shape[1]:
-                raise ValueError(
-                    f"landmarks have {self.centres_.shape[1]} features; X has {samples.shape[1]}."
-                )
+                raise ValueError(f"landmarks have {self.centres_.shape[1]} features; X has {samples.shape[1]}.")
         if precomputed:
             return self.landmarks is None
         if self.centre_indices_ is not None:
@@ -308,9 +301,7 @@ class _PlaneClassifier(ClassifierMixin, BaseEstimator):
 
     def _only_linear(self, name: str) -> None:
         if not _named(self.kernel, "linear"):
-            raise AttributeError(
-                f"{name} is only there with kernel='linear'; planes_ has the expansion coefficients."
-            )
+            raise AttributeError(f"{name} is only there with kernel='linear'; planes_ has the expansion coefficients.")
 
     def plane_distances(self, X: ArrayLike) -> Array:
         """Return the distance of each sample to each class's plane, ``|x z_k|`` or ``|x z_k| / |w_k|``.
@@ -511,7 +502,7 @@ class NPSVMClassifier(_PlaneClassifier):
     >>> from sklearn.model_selection import GridSearchCV
     >>> grid = {"formulation": ["hnpsvm", "ls_twsvm"], "formulation__C1": [0.1, 1.0]}
     >>> search = GridSearchCV(NPSVMClassifier(kernel="rbf", random_state=0), grid).fit(X, y)
-    >>> search.best_score_ > 0.9, sorted(search.best_params_)
+    >>> bool(search.best_score_ > 0.9), sorted(search.best_params_)
     (True, ['formulation', 'formulation__C1'])
     """
 
@@ -629,10 +620,7 @@ class NPSVMClassifier(_PlaneClassifier):
             options: dict[str, Any] = {"tol": self.tol, "random_state": seed}
             if self.max_iter is not None:
                 options["max_sweeps"] = self.max_iter
-            tasks = [
-                delayed(_by_sor)(compiled, training, self.scheme_, k, options)
-                for k in range(len(self.classes_))
-            ]
+            tasks = [delayed(_by_sor)(compiled, training, self.scheme_, k, options) for k in range(len(self.classes_))]
         else:
             options = {
                 "tol": self.tol,
@@ -733,9 +721,7 @@ def _split(training: _Training, scheme: Scheme, k: int) -> tuple[NDArray[np.bool
     return (~own, own) if scheme == "farthest" else (own, ~own)
 
 
-def _by_sor(
-    compiled: Compiled, training: _Training, scheme: Scheme, k: int, options: dict[str, Any]
-) -> _Plane:
+def _by_sor(compiled: Compiled, training: _Training, scheme: Scheme, k: int, options: dict[str, Any]) -> _Plane:
     begin = time.perf_counter()
     near, margin = _split(training, scheme, k)
     samples = training.kept[margin]
@@ -758,18 +744,24 @@ def _by_sor(
         )
     seconds = time.perf_counter() - begin
     solution = Solution(
-        plane, result.primal, result.dual, result.gap, result.relative_gap, result.converged, result.status,
-        result.sweeps, seconds, "sor",
-    )  # fmt: skip
+        plane,
+        result.primal,
+        result.dual,
+        result.gap,
+        result.relative_gap,
+        result.converged,
+        result.status,
+        result.sweeps,
+        seconds,
+        "sor",
+    )
     return _Plane(solution, margins, samples)
 
 
 def _weighted(each: Coefficients, weights: Array) -> Terms:
     """Return the terms whose losses are ``weights`` times those of ``each``; their h is ``s h(a / s)``."""
     s = weights
-    return Terms.of(
-        len(s), each.linear, each.curvature / s, s * each.lower, s * each.upper, each.constant * s.sum()
-    )
+    return Terms.of(len(s), each.linear, each.curvature / s, s * each.lower, s * each.upper, each.constant * s.sum())
 
 
 def _linear_program(

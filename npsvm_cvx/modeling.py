@@ -93,8 +93,9 @@ class Program:
         self.objective = objective
         self.constraints = dict(constraints)
         self.plane = plane
-        self.multipliers = {k: cp.Constant(v) if not isinstance(v, cp.Expression) else v
-                            for k, v in (multipliers or {}).items()}  # fmt: skip
+        self.multipliers = {
+            k: cp.Constant(v) if not isinstance(v, cp.Expression) else v for k, v in (multipliers or {}).items()
+        }
         self.problem = cp.Problem(objective, list(self.constraints.values()))
 
     @property

@@ -78,9 +78,7 @@ class Rows:
         """Return the rows of samples X, shape (samples, features + 1) or (samples, centres + 1)."""
         samples = np.asarray(X, dtype=float)
         if self.centres is not None:
-            samples = pairwise_kernels(
-                samples, self.centres, metric=self.kernel, filter_params=True, **self.parameters
-            )
+            samples = pairwise_kernels(samples, self.centres, metric=self.kernel, filter_params=True, **self.parameters)
         return np.column_stack([samples, np.ones(len(samples))])
 
     def norms(self, planes: Array) -> Array:

@@ -84,7 +84,7 @@ class {cls}(Formulation):
         self.C2 = C2
 
     # One plane z = [w; b] from S (m x d) and R (l x d), whose last column is ones (or minus ones).
-    # Name every constraint, and write bounds as constraints too: an attribute of a variable has no multiplier.
+    # Name every constraint, and write bounds as constraints too: a variable's attribute has no multiplier.
     def primal(self, S, R):
         z, xi = plane_variable(S), slack_variable(R)
         objective = cp.sum_squares(S @ z) / 2 + self.C1 * cp.sum_squares(z) / 2 + self.C2 * cp.sum(xi)
@@ -117,11 +117,7 @@ def class_name(name: str) -> str:
     """
     parts = [part for part in re.split(r"_+", name) if part]
     joined = "".join(part[0].upper() + part[1:] for part in parts)
-    return (
-        f"My{joined}"
-        if joined in _TAKEN or not joined.isidentifier() or keyword.iskeyword(joined)
-        else joined
-    )
+    return f"My{joined}" if joined in _TAKEN or not joined.isidentifier() or keyword.iskeyword(joined) else joined
 
 
 def template(name: str, kind: Kind) -> str:
@@ -154,9 +150,7 @@ def create(name: str, kind: Kind, folder: Path) -> Path:
         "sklearn",
         "pandas",
     ):
-        raise NPSVMError(
-            f"name={name!r}: a file {name}.py would hide the Python module {name}; choose another name."
-        )
+        raise NPSVMError(f"name={name!r}: a file {name}.py would hide the Python module {name}; choose another name.")
     path = folder.expanduser() / f"{name}.py"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -131,9 +131,18 @@ def solve(
         )
         seconds = time.perf_counter() - begin
         return Solution(
-            plane, result.primal, result.dual, result.gap, result.relative_gap, result.converged, result.status,
-            result.sweeps, seconds, "sor", compiled.multipliers(result),
-        )  # fmt: skip
+            plane,
+            result.primal,
+            result.dual,
+            result.gap,
+            result.relative_gap,
+            result.converged,
+            result.status,
+            result.sweeps,
+            seconds,
+            "sor",
+            compiled.multipliers(result),
+        )
     if name not in SOLVERS:
         raise unknown("solver", solver, ("sor", *SOLVERS))
     program = chosen.program("primal", near, margin)
@@ -144,10 +153,18 @@ def solve(
     assert found.residuals is not None
     r = found.residuals
     return Solution(
-        found.plane, found.value, r.dual_value, abs(found.value - r.dual_value), r.gap,
-        found.status == "solved" and found.error <= max(tol, 1e-6), found.status, 0, found.seconds, name,
+        found.plane,
+        found.value,
+        r.dual_value,
+        abs(found.value - r.dual_value),
+        r.gap,
+        found.status == "solved" and found.error <= max(tol, 1e-6),
+        found.status,
+        0,
+        found.seconds,
+        name,
         found.multipliers,
-    )  # fmt: skip
+    )
 
 
 def _check_numbers(**given: Any) -> None:

@@ -254,5 +254,3 @@ def check_solvers(solvers: object) -> tuple[str, ...]:
     if not isinstance(solvers, tuple | list) or not solvers:
         raise NPSVMError(f"solvers={solvers!r} must be one or more of {', '.join(SOLVERS)}.")
     return tuple(dict.fromkeys(require(str(name)) for name in solvers))
-
-

@@ -34,9 +34,9 @@ _FASTMATH = {"reassoc", "contract", "nsz"}
 def _jit(function: _Function) -> _Function:
     """Compile on first call; keep the result on disk where there is a place for it, and do without where not."""
     try:
-        return njit(cache=True, fastmath=_FASTMATH, nogil=True)(function)  # type: ignore[no-any-return]
+        return njit(cache=True, fastmath=_FASTMATH, nogil=True)(function)
     except RuntimeError:  # no writable cache folder, or no source file (a frozen or zipped install)
-        return njit(fastmath=_FASTMATH, nogil=True)(function)  # type: ignore[no-any-return]
+        return njit(fastmath=_FASTMATH, nogil=True)(function)
 
 
 class Terms(NamedTuple):
@@ -60,7 +60,7 @@ class Terms(NamedTuple):
     ) -> Terms:
         """Return the terms of n samples, scalars standing for every sample; raise ValueError for impossible ones."""
         rows = [np.array(np.broadcast_to(np.asarray(x, float), (n,))) for x in (linear, curvature, lower, upper)]
-        terms = cls(*rows, float(constant))
+        terms = cls(rows[0], rows[1], rows[2], rows[3], float(constant))
         if np.isnan(np.concatenate([*rows, [constant]])).any():
             raise ValueError("linear, curvature, lower, upper and constant must not be NaN.")
         if not (np.isfinite(terms.linear).all() and np.isfinite(terms.curvature).all()):
@@ -134,9 +134,17 @@ class SORResult:
 
 @_jit
 def _sweep(  # pragma: no cover - compiled
-    F: Array, norms: Array, linear: Array, curvature: Array, lower: Array, upper: Array,
-    a: Array, w: Array, relaxation: float, order: NDArray[np.intp],
-) -> None:  # fmt: skip
+    F: Array,
+    norms: Array,
+    linear: Array,
+    curvature: Array,
+    lower: Array,
+    upper: Array,
+    a: Array,
+    w: Array,
+    relaxation: float,
+    order: NDArray[np.intp],
+) -> None:
     """One pass over the samples in ``order``; a and w are updated in place, w staying F'a."""
     for k in range(order.size):
         i = order[k]
@@ -169,7 +177,8 @@ def compress(F: Array) -> Array:
     l, d = F.shape
     if d <= l:
         return np.ascontiguousarray(F, dtype=float)
-    return np.ascontiguousarray(np.linalg.qr(F.T, mode="r").T)
+    r = np.asarray(np.linalg.qr(F.T, mode="r"))
+    return np.ascontiguousarray(r.T)
 
 
 def sor(
@@ -296,9 +305,16 @@ def _score(rows: Array, terms: Terms, a: Array, w: Array, sweeps: int, tol: floa
 def _with_status(rows: Array, F: Array, result: SORResult, status: str) -> SORResult:
     w = result.w if rows.shape == F.shape else F.T @ result.a
     return SORResult(
-        result.a, w, result.primal, result.dual, result.gap, result.relative_gap, result.sweeps,
-        result.converged, status,
-    )  # fmt: skip
+        result.a,
+        w,
+        result.primal,
+        result.dual,
+        result.gap,
+        result.relative_gap,
+        result.sweeps,
+        result.converged,
+        status,
+    )
 
 
 _LARGEST_SYSTEM = 3000  # columns beyond which one dense Newton step costs more than many sweeps
@@ -308,8 +324,8 @@ def _finish(rows: Array, terms: Terms, a: Array, target: float, deadline: float)
     r"""End on the exact solution by proximal rounds in a, each solved by Newton steps in w.
 
     A round maximises the dual less :math:`\tfrac{\delta}{2}|a - a_\mathrm{prev}|^2`.  Seen from the primal, the kinks
-    of :math:`\phi_i` become quadratic pieces of curvature :math:`1/(\delta + \mathrm{curvature}_i)`: the problem in w is
-    smooth, strongly convex and piecewise quadratic, so Newton's method with a line search ends in finitely many steps
+    of :math:`\phi_i` become quadratic pieces of curvature :math:`1/(\delta + \mathrm{curvature}_i)`: the problem in w
+    is smooth, strongly convex and piecewise quadratic, so Newton's method with a line search ends in finitely many steps
     whatever ties, duplicates or dependent rows there are (the semismooth Newton augmented Lagrangian method of Li,
     Sun, Toh 2018).  Rounds with a smaller and smaller delta end at the solution.
     """
@@ -374,7 +390,6 @@ def _stationary(free: Array, curvature: Array, slope: Array) -> Array:
 
 def _newton_round(rows: Array, terms: Terms, previous: Array, delta: float, deadline: float) -> Array:
     """Solve one round; return its multipliers, exact to rounding unless the deadline came first."""
-    n, d = rows.shape
     weight = 1.0 / (delta + terms.curvature)
     shift = delta * previous - terms.linear
     w = rows.T @ previous
@@ -455,8 +470,8 @@ def proximal_point(
     r"""Maximise ``-sum h_i(a_i)`` subject to ``G'a = 0`` and the box: a linear program's dual, by the same sweeps.
 
     Its primal is :math:`\min_z \sum_i \phi_i(g_i^\top z)`.  Each round adds
-    :math:`\tfrac{\rho}{2}|z - z_\mathrm{prev}|^2_M`, which makes the round's dual the problem of :func:`sor`; the rounds
-    end at an exact solution (Rockafellar 1976).  ``M = G' diag(s)^2 G`` with s the boxes' sizes: each row weighs what
+    :math:`\tfrac{\rho}{2}|z - z_\mathrm{prev}|^2_M`, which makes the round's dual the problem of :func:`sor`; the
+    rounds end at an exact solution (Rockafellar 1976).  ``M = G' diag(s)^2 G`` with s the boxes' sizes: each row weighs what
     its multiplier can, so that the rounds needed do not depend on the ratios of C1, C2 and one.
 
     Parameters
@@ -498,10 +513,15 @@ def proximal_point(
     for _ in range(_ROUNDS):
         round_terms = scaled._replace(linear=scaled.linear + F @ w, constant=0.0)
         result = sor(
-            F / np.sqrt(rho), round_terms, relaxation=relaxation, tol=inner, start=a,
-            max_sweeps=max(1, min(2_000, max_sweeps - sweeps)), random_state=random_state,
+            F / np.sqrt(rho),
+            round_terms,
+            relaxation=relaxation,
+            tol=inner,
+            start=a,
+            max_sweeps=max(1, min(2_000, max_sweeps - sweeps)),
+            random_state=random_state,
             time_limit=None if time_limit is None else max(deadline - time.monotonic(), 0.0),
-        )  # fmt: skip
+        )
         sweeps += result.sweeps
         a, w = result.a, w + F.T @ result.a / rho
         now = _score_lp(F, scaled, a, w, sweeps, tol)

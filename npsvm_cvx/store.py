@@ -46,9 +46,7 @@ class Store:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(path, timeout=60.0)
-            self._connection.execute(
-                "CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, value TEXT NOT NULL)"
-            )
+            self._connection.execute("CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
             self._connection.commit()
         except sqlite3.DatabaseError as error:
             what = "is not a results store" if "not a database" in str(error) else f"cannot be used ({error})"
@@ -70,9 +68,7 @@ class Store:
         """Save a value; it is on disk when this returns."""
         try:
             with self._connection:
-                self._connection.execute(
-                    "INSERT OR REPLACE INTO results VALUES (?, ?)", (key, json.dumps(value))
-                )
+                self._connection.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", (key, json.dumps(value)))
         except sqlite3.OperationalError as error:
             raise NPSVMError(f"{self.path} cannot be written: {error}.") from error
 
@@ -83,5 +79,7 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()

@@ -150,7 +150,9 @@ def diagnose(rows: Iterable[Row]) -> str:
                 return row.meaning + _consequences(failed, check)
     names = {row.check for row in failed}
     if "conic dual" in names and "strong duality" in names:
-        return f"{failed[0].meaning}; the dual function is right at random multipliers, so look at the primal's constraints"
+        return (
+            f"{failed[0].meaning}; the dual function is right at random multipliers: look at the primal's constraints"
+        )
     return failed[0].meaning
 
 
@@ -253,7 +255,9 @@ def _run(instance: Instance) -> list[Row]:
 def _whole(instances: list[Instance], rows: Array, y: Array, classes: Array, scheme: Scheme) -> list[Row]:
     """The checks that need every class's plane: predictions, and the order of the classes."""
     if len(instances) < len(classes):
-        return [Row("predictions", math.nan, math.nan, "skip", f"{len(instances)} of {len(classes)} planes were verified")]
+        return [
+            Row("predictions", math.nan, math.nan, "skip", f"{len(instances)} of {len(classes)} planes were verified")
+        ]
     fast = [i.sor[1] if i.sor is not None else None for i in instances]
     slow = [best.plane if (best := i.best_primal()) is not None else None for i in instances]
     if any(z is None for z in slow):
@@ -271,11 +275,14 @@ def _whole(instances: list[Instance], rows: Array, y: Array, classes: Array, sch
     clear = lead > 2 * np.maximum(np.abs(first - second).max(axis=1), PLANES * np.abs(first).max(axis=1))
     differ = int((decide(first, scheme) != decide(second, scheme))[clear].sum())
     row = Row(
-        "predictions", differ / max(int(clear.sum()), 1), 0.0, "pass" if differ == 0 else "fail",
+        "predictions",
+        differ / max(int(clear.sum()), 1),
+        0.0,
+        "pass" if differ == 0 else "fail",
         f"SOR's planes and the general solvers' classify {int(clear.sum())} of {len(rows)} clear samples alike"
         if differ == 0
         else f"SOR's planes and the general solvers' classify {differ} of {int(clear.sum())} clear samples differently",
-    )  # fmt: skip
+    )
     return [row, _class_order(instances, rows, y, classes, scheme)]
 
 
@@ -286,8 +293,13 @@ def _class_order(instances: list[Instance], rows: Array, y: Array, classes: Arra
     for at, instance in enumerate(instances):
         S, R = class_matrices(rows, renamed, len(classes) - 1 - at, scheme)
         same &= np.array_equal(S, instance.S) and np.array_equal(R, instance.R)
-    return Row("invariances", 0.0 if same else 1.0, 0.0, "pass" if same else "fail",
-               "class order: nothing changes" if same else "class order: the matrices of a class changed")  # fmt: skip
+    return Row(
+        "invariances",
+        0.0 if same else 1.0,
+        0.0,
+        "pass" if same else "fail",
+        "class order: nothing changes" if same else "class order: the matrices of a class changed",
+    )
 
 
 def _data(data: Any, max_rows: int | None, random_state: int) -> tuple[Array, Array, str]:
@@ -349,7 +361,19 @@ def seeded_instance(random_state: int = 0) -> tuple[Array, Array]:
 
 def environment() -> dict[str, str]:
     """Return the versions and the machine that a report states."""
-    names = ("npsvm-cvx", "cvxpy", "clarabel", "osqp", "ecos", "scs", "highspy", "numpy", "scipy", "numba", "scikit-learn")
+    names = (
+        "npsvm-cvx",
+        "cvxpy",
+        "clarabel",
+        "osqp",
+        "ecos",
+        "scs",
+        "highspy",
+        "numpy",
+        "scipy",
+        "numba",
+        "scikit-learn",
+    )
     found = {}
     for name in names:
         try:

@@ -88,7 +88,8 @@ def summarise(frame: pd.DataFrame, *, quick: bool) -> Report:
         "A figure in digits is -log10 of a relative error: 9 means they agree to 1e-9. Worst is the smallest.",
         "“Fell short” means that a solver's own residuals, recomputed here, are above 1e-6, or SOR's gap is: "
         "such an answer is no evidence for or against a formulation and is never counted as a pass.",
-        f"{len(wrong)} of {int((solver_rows['claim'] == 'solved').sum()):,} answers that a general solver called solved "
+        f"{len(wrong)} of {int((solver_rows['claim'] == 'solved').sum()):,} answers that a general solver called "
+        "solved "
         "were not, to 1e-6.",
         "A mistake that a file's primal and dual share passes every duality check; the test suite compares each "
         "formulation with numbers typed from the paper's table, which never read the file.",
@@ -141,7 +142,9 @@ def _count(frame: pd.DataFrame) -> tuple[int, int, int]:
 
 def _best(frame: pd.DataFrame) -> float | None:
     """Worst over the problems of SOR's agreement with whichever general solver agrees best on each."""
-    rows = frame[(frame["check"] == "SOR agreement") & frame["status"].isin(["pass", "fail"]) & (frame["solver"] != "planes")]
+    rows = frame[
+        (frame["check"] == "SOR agreement") & frame["status"].isin(["pass", "fail"]) & (frame["solver"] != "planes")
+    ]
     if rows.empty:
         return None
     keys = ["formulation", "dataset", "kernel", "C1", "C2", "plane"]
@@ -149,26 +152,47 @@ def _best(frame: pd.DataFrame) -> float | None:
 
 
 def _formulations(frame: pd.DataFrame) -> Table:
-    columns = ["formulation", "kernel", "checks passed", "failed", "fell short", "dual function", "strong duality",
-               "recovery", "SOR value", "SOR plane", "verdict"]  # fmt: skip
+    columns = [
+        "formulation",
+        "kernel",
+        "checks passed",
+        "failed",
+        "fell short",
+        "dual function",
+        "strong duality",
+        "recovery",
+        "SOR value",
+        "SOR plane",
+        "verdict",
+    ]
     rows: list[list[Cell]] = []
     for (name, kernel), group in frame.groupby(["formulation", "kernel"]):
         passed, failed, short = _count(group)
-        rows.append([
-            str(name), str(kernel), passed, failed, short,
-            _worst(group, "dual function"), _worst(group, "strong duality"),
-            _worst(group, "plane from dual", solver=""), _best(group), _worst(group, "SOR agreement", solver="planes"),
-            "verified" if not failed else "wrong",
-        ])  # fmt: skip
+        rows.append(
+            [
+                str(name),
+                str(kernel),
+                passed,
+                failed,
+                short,
+                _worst(group, "dual function"),
+                _worst(group, "strong duality"),
+                _worst(group, "plane from dual", solver=""),
+                _best(group),
+                _worst(group, "SOR agreement", solver="planes"),
+                "verified" if not failed else "wrong",
+            ]
+        )
     return Table(
         "Formulations",
         "Worst over sets, settings, planes and solvers, in digits. Dual function: declared dual objective against the "
         "infimum of the Lagrangian at random multipliers. Strong duality: primal by one solver, dual by another. "
         "Recovery: declared plane against the Lagrangian's minimiser. SOR value and plane: against the best and the "
         "most accurate general solver.",
-        columns, rows,
+        columns,
+        rows,
         frozenset({"dual function", "strong duality", "recovery", "SOR value", "SOR plane"}),
-    )  # fmt: skip
+    )
 
 
 def _solvers(rows: pd.DataFrame) -> Table:
@@ -177,19 +201,35 @@ def _solvers(rows: pd.DataFrame) -> Table:
         said = group[group["claim"] == "solved"]
         true = said[said["status"] == "pass"]
         finite = group["value"].replace(np.inf, np.nan)
-        table.append([
-            str(solver), len(group), f"{len(said) / len(group):.1%}",
-            f"{len(true) / len(said):.1%}" if len(said) else "--",
-            digits(float(finite.median())), digits(float(said["value"].max())) if len(said) else None,
-            f"{1e3 * group['seconds'].median():.1f} ms", f"{1e3 * group['seconds'].max():.0f} ms",
-        ])  # fmt: skip
+        table.append(
+            [
+                str(solver),
+                len(group),
+                f"{len(said) / len(group):.1%}",
+                f"{len(true) / len(said):.1%}" if len(said) else "--",
+                digits(float(finite.median())),
+                digits(float(said["value"].max())) if len(said) else None,
+                f"{1e3 * group['seconds'].median():.1f} ms",
+                f"{1e3 * group['seconds'].max():.0f} ms",
+            ]
+        )
     return Table(
         "Solved, and was it true",
         "Each general solver on the declared primals and duals. True: residual, cone, stationarity, complementarity "
         "and gap all below 1e-6 on the standard form, with slacks recomputed.",
-        ["solver", "problems", "said solved", "of those true", "median digits", "worst when solved", "median time", "longest"],
-        table, frozenset({"median digits", "worst when solved"}),
-    )  # fmt: skip
+        [
+            "solver",
+            "problems",
+            "said solved",
+            "of those true",
+            "median digits",
+            "worst when solved",
+            "median time",
+            "longest",
+        ],
+        table,
+        frozenset({"median digits", "worst when solved"}),
+    )
 
 
 def _settings_table(frame: pd.DataFrame) -> Table:
@@ -197,17 +237,38 @@ def _settings_table(frame: pd.DataFrame) -> Table:
     for (kernel, C1, C2), group in frame.groupby(["kernel", "C1", "C2"], dropna=False):
         passed, failed, short = _count(group)
         sor = group[(group["check"] == "certified gap")]
-        rows.append([
-            str(kernel), "own eps" if np.isnan(C1) else _power(C1), _power(C2), passed, failed, short,
-            _best(group), _worst(group, "SOR agreement", solver="planes"),
-            digits(float(sor["value"].median())), int((sor["status"] == "solver").sum()),
-        ])  # fmt: skip
+        rows.append(
+            [
+                str(kernel),
+                "own eps" if np.isnan(C1) else _power(C1),
+                _power(C2),
+                passed,
+                failed,
+                short,
+                _best(group),
+                _worst(group, "SOR agreement", solver="planes"),
+                digits(float(sor["value"].median())),
+                int((sor["status"] == "solver").sum()),
+            ]
+        )
     return Table(
         "Settings",
         "The same evidence by kernel and (C1, C2); TWSVM and MBSVM have an eps of their own in place of C1.",
-        ["kernel", "C1", "C2", "checks passed", "failed", "fell short", "SOR value", "SOR plane", "median SOR gap", "SOR fell short"],
-        rows, frozenset({"SOR value", "SOR plane", "median SOR gap"}),
-    )  # fmt: skip
+        [
+            "kernel",
+            "C1",
+            "C2",
+            "checks passed",
+            "failed",
+            "fell short",
+            "SOR value",
+            "SOR plane",
+            "median SOR gap",
+            "SOR fell short",
+        ],
+        rows,
+        frozenset({"SOR value", "SOR plane", "median SOR gap"}),
+    )
 
 
 def _power(value: float) -> str:
@@ -223,9 +284,15 @@ def _sets(frame: pd.DataFrame, whole: pd.DataFrame) -> Table:
         passed, failed, short = _count(group)
         bunch = datasets.load_dataset(name)
         row: list[Cell] = [
-            name, f"{len(bunch.data):,} x {bunch.data.shape[1]}", len(bunch.target_names), passed, failed, short,
-            _best(group), _worst(group, "SOR agreement", solver="planes"),
-        ]  # fmt: skip
+            name,
+            f"{len(bunch.data):,} x {bunch.data.shape[1]}",
+            len(bunch.target_names),
+            passed,
+            failed,
+            short,
+            _best(group),
+            _worst(group, "SOR agreement", solver="planes"),
+        ]
         full = whole[whole["dataset"] == name]
         if len(whole):
             true = full[full["status"] == "pass"]
@@ -234,7 +301,9 @@ def _sets(frame: pd.DataFrame, whole: pd.DataFrame) -> Table:
     columns = ["set", "rows x features", "classes", "checks passed", "failed", "fell short", "SOR value", "SOR plane"]
     if len(whole):
         columns += ["whole set to 1e-6", "median SOR time"]
-    return Table("Data sets", "All formulations, kernels and settings.", columns, rows, frozenset({"SOR value", "SOR plane"}))
+    return Table(
+        "Data sets", "All formulations, kernels and settings.", columns, rows, frozenset({"SOR value", "SOR plane"})
+    )
 
 
 def _shortfalls(frame: pd.DataFrame) -> Table | None:
@@ -251,8 +320,10 @@ def _shortfalls(frame: pd.DataFrame) -> Table | None:
     return Table(
         "Where solvers fell short",
         "Answers above 1e-6, by solver; the solver is at fault here, not the formulation.",
-        ["solver", "formulation", "kernel", "answers", "worst digits", "worst at"], rows, frozenset({"worst digits"}),
-    )  # fmt: skip
+        ["solver", "formulation", "kernel", "answers", "worst digits", "worst at"],
+        rows,
+        frozenset({"worst digits"}),
+    )
 
 
 def _failures(failed: pd.DataFrame) -> Table | None:

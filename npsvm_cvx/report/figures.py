@@ -22,7 +22,14 @@ _STYLE = {
     "svg.hashsalt": "npsvm-cvx",  # the same figure is the same bytes
     "figure.facecolor": "white",
 }
-_COLOURS = {"clarabel": "#3b6fb6", "osqp": "#d1762b", "ecos": "#4d9a52", "highs": "#9a5fb0", "scs": "#b0a03a", "sor": "#b8323a"}
+_COLOURS = {
+    "clarabel": "#3b6fb6",
+    "osqp": "#d1762b",
+    "ecos": "#4d9a52",
+    "highs": "#9a5fb0",
+    "scs": "#b0a03a",
+    "sor": "#b8323a",
+}
 
 
 @dataclass(frozen=True)
@@ -110,9 +117,15 @@ def _solvers(frame: pd.DataFrame) -> Figure:
         colour = _COLOURS.get(name, "#555555")
         for mask, face in ((claimed, colour), (~claimed, "none")):
             axis.scatter(
-                value[mask], height[mask], s=9, facecolors=face, edgecolors=colour, linewidths=0.6, alpha=0.55,
+                value[mask],
+                height[mask],
+                s=9,
+                facecolors=face,
+                edgecolors=colour,
+                linewidths=0.6,
+                alpha=0.55,
                 rasterized=True,
-            )  # fmt: skip
+            )
         median = float(np.nanmedian(value))
         axis.plot([median, median], [at - 0.36, at + 0.36], color="#222222", linewidth=1.4)
     axis.axvline(6, color="#888888", linewidth=0.8, linestyle="--")

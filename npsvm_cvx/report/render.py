@@ -56,7 +56,9 @@ def markdown(report: Report, pictures: Sequence[Picture]) -> str:
 
 
 def _markdown_table(table: Table) -> str:
-    right = [all(not isinstance(row[i], str) or _numeric(row[i]) for row in table.rows) for i in range(len(table.columns))]
+    right = [
+        all(not isinstance(row[i], str) or _numeric(row[i]) for row in table.rows) for i in range(len(table.columns))
+    ]
     lines = [
         "| " + " | ".join(_markdown_escape(c) for c in table.columns) + " |",
         "|" + "|".join("---:" if r else "---" for r in right) + "|",
@@ -76,7 +78,9 @@ def _markdown_escape(value: str) -> str:
 def html(report: Report, pictures: Sequence[Picture]) -> str:
     """Return the report as one HTML page with nothing to load."""
     source = files("npsvm_cvx.report").joinpath("templates/report.html.j2").read_text(encoding="utf-8")
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
     environment.filters["cell"] = text
     environment.tests["digit_column"] = lambda column, table: column in table.digits
     environment.filters["shade"] = _shade

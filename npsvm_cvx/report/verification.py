@@ -32,6 +32,8 @@ from . import analysis, figures, render
 CORNERS = ((1.0, 1.0), (2.0**-8, 2.0**8), (2.0**-8, 1.0), (1.0, 2.0**8))
 """The settings (C1, C2): the middle of the grid 2^-8 .. 2^8 and the corners where solvers have the hardest time."""
 SOLVERS = ("clarabel", "osqp", "ecos", "highs", "scs")
+QUICK_ROWS, FULL_ROWS = 60, 120
+"""Rows of the stratified subsample that the general solvers see."""
 Progress = Callable[[int, int, str], None]
 
 
@@ -69,10 +71,9 @@ class Task:
 def tasks(quick: bool) -> list[Task]:
     """Return the work of the full or the quick report."""
     names = catalog.available()
-    if quick:
-        sets, corners, solvers, rows, whole = ("heart_statlog", "iris", "wine"), CORNERS[:2], SOLVERS[:3], 60, False
-    else:
-        sets, corners, solvers, rows, whole = datasets.DATASETS, CORNERS, SOLVERS, 120, True
+    sets = ("heart_statlog", "iris", "wine") if quick else datasets.DATASETS
+    corners, solvers = (CORNERS[:2], SOLVERS[:3]) if quick else (CORNERS, SOLVERS)
+    rows, whole = (QUICK_ROWS, False) if quick else (FULL_ROWS, True)
     return [
         Task(name, dataset, kernel, _distinct(name, corners), solvers, rows, 2, whole)
         for dataset in sets
@@ -183,9 +184,7 @@ def run(task: Task) -> list[dict[str, Any]]:
         for C1, C2 in task.corners:
             formulation = cls(C2=C2) if math.isnan(C1) else cls(C1=C1, C2=C2)
             tag = {"formulation": task.formulation, "dataset": task.dataset, "kernel": task.kernel, "C1": C1, "C2": C2}
-            answer = verify(
-                formulation, small, solvers=task.solvers, kernel=task.kernel, max_planes=task.max_planes
-            )
+            answer = verify(formulation, small, solvers=task.solvers, kernel=task.kernel, max_planes=task.max_planes)
             rows += [{**tag, **_row(row.__dict__)} for row in answer.rows]
             if task.whole_set:
                 rows += [{**tag, **row} for row in _whole(formulation, X, y, task)]
@@ -197,7 +196,7 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
     return {k: (_plain(v) if isinstance(v, float) else v) for k, v in row.items()}
 
 
-def _plain(value: float) -> float | None | str:
+def _plain(value: float) -> float | str | None:
     if math.isnan(value):
         return None
     return value if math.isfinite(value) else "inf"
@@ -214,7 +213,7 @@ def _whole(formulation: Any, X: Any, y: Any, task: Task) -> list[dict[str, Any]]
         try:
             solution = solve(formulation, S, R, tol=1e-8, time_limit=20.0)
         except NotCompilable as reason:
-            row = {"value": None, "status": "skip", "meaning": str(reason), "claim": ""}
+            row: dict[str, Any] = {"value": None, "status": "skip", "meaning": str(reason), "claim": ""}
         else:
             fine = solution.relative_gap <= 1e-6
             row = {
@@ -224,9 +223,15 @@ def _whole(formulation: Any, X: Any, y: Any, task: Task) -> list[dict[str, Any]]
                 "claim": solution.status,
             }
         found.append(
-            {"check": "SOR on the whole set", "solver": "sor", "plane": str(k), "tolerance": 1e-6,
-             "seconds": time.perf_counter() - begin, **row}
-        )  # fmt: skip
+            {
+                "check": "SOR on the whole set",
+                "solver": "sor",
+                "plane": str(k),
+                "tolerance": 1e-6,
+                "seconds": time.perf_counter() - begin,
+                **row,
+            }
+        )
     return found
 
 
@@ -242,5 +247,7 @@ def _data_digest(name: str) -> str:
 def _package_digest() -> str:
     """Return a digest of the modules a result depends on; reports and the command line are not among them."""
     folder = Path(catalog.__file__).parent
-    names = sorted(p for p in folder.glob("*.py") if p.stem not in {"cli", "scaffold", "estimator", "baselines", "store"})
+    names = sorted(
+        p for p in folder.glob("*.py") if p.stem not in {"cli", "scaffold", "estimator", "baselines", "store"}
+    )
     return hashlib.sha256(b"".join(p.read_bytes() for p in [*names, Path(__file__)])).hexdigest()
