@@ -325,9 +325,9 @@ def _finish(rows: Array, terms: Terms, a: Array, target: float, deadline: float)
 
     A round maximises the dual less :math:`\tfrac{\delta}{2}|a - a_\mathrm{prev}|^2`.  Seen from the primal, the kinks
     of :math:`\phi_i` become quadratic pieces of curvature :math:`1/(\delta + \mathrm{curvature}_i)`: the problem in w
-    is smooth, strongly convex and piecewise quadratic, so Newton's method with a line search ends in finitely many steps
-    whatever ties, duplicates or dependent rows there are (the semismooth Newton augmented Lagrangian method of Li,
-    Sun, Toh 2018).  Rounds with a smaller and smaller delta end at the solution.
+    is smooth, strongly convex and piecewise quadratic, so Newton's method with a line search ends in finitely many
+    steps whatever ties, duplicates or dependent rows there are (the semismooth Newton augmented Lagrangian method of
+    Li, Sun, Toh 2018).  Rounds with a smaller and smaller delta end at the solution.
     """
     size = float(np.mean(np.einsum("ij,ij->i", rows, rows) + terms.curvature))
     delta, smallest = 0.1 * size, _SMALLEST_DELTA * size
@@ -471,8 +471,8 @@ def proximal_point(
 
     Its primal is :math:`\min_z \sum_i \phi_i(g_i^\top z)`.  Each round adds
     :math:`\tfrac{\rho}{2}|z - z_\mathrm{prev}|^2_M`, which makes the round's dual the problem of :func:`sor`; the
-    rounds end at an exact solution (Rockafellar 1976).  ``M = G' diag(s)^2 G`` with s the boxes' sizes: each row weighs what
-    its multiplier can, so that the rounds needed do not depend on the ratios of C1, C2 and one.
+    rounds end at an exact solution (Rockafellar 1976).  ``M = G' diag(s)^2 G`` with s the boxes' sizes: each row weighs
+    what its multiplier can, so that the rounds needed do not depend on the ratios of C1, C2 and one.
 
     Parameters
     ----------
