@@ -66,7 +66,7 @@ class GEPSVM(_PlaneClassifier):
     References
     ----------
     Mangasarian, Wild (2006), *Multisurface proximal support vector machine classification via generalized
-    eigenvalues*, IEEE TPAMI 28(1), eqs. (7)-(12) and, with a kernel, (19)-(23).
+    eigenvalues*, IEEE Transactions on Pattern Analysis and Machine Intelligence 28(1).
 
     Examples
     --------

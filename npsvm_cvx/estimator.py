@@ -101,7 +101,7 @@ class _PlaneClassifier(ClassifierMixin, BaseEstimator):
     _row_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [str, callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "degree": [Interval(Real, 0.0, None, closed="left")],
+        "degree": [Interval(Real, 1.0, None, closed="left")],
         "coef0": [Interval(Real, None, None, closed="neither")],
         "landmarks": [
             None,
@@ -152,7 +152,8 @@ class _PlaneClassifier(ClassifierMixin, BaseEstimator):
         copies = weights[kept]
         costs = copies * self._weights_by_class(codes, copies)[codes]
         own_centres = self._set_centres(samples, kept, codes, copies, rng)
-        rows = self._rows(samples[kept])
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = self._rows(samples[kept])
         if not np.isfinite(rows).all():
             raise ValueError(
                 f"kernel={self.kernel!r} gives values that are not finite on these samples; scale the "
@@ -411,7 +412,7 @@ class NPSVMClassifier(_PlaneClassifier):
     gamma : {"scale", "auto"} or float, default="scale"
         Kernel coefficient: ``1 / (features * variance of X)``, ``1 / features``, or a positive number.
     degree : float, default=3
-        Of the polynomial kernel.
+        Of the polynomial kernel; one at least.
     coef0 : float, default=1.0
         Constant of the polynomial and sigmoid kernels.
     landmarks : int, float, array-like or None, default=None
