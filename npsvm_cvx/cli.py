@@ -168,8 +168,11 @@ def _options(
 
 def _console(stream: Any = None) -> Console:
     stream = stream or sys.stdout
-    # the width of a pipe is nobody's: take one at which sentences read well, unless COLUMNS says otherwise
-    width = shutil.get_terminal_size((100, 24)).columns
+    # a pipe has no width: take that of the terminal it may end on, or one at which sentences read well
+    width = 100
+    with contextlib.suppress(OSError, ValueError):
+        width = os.get_terminal_size(2).columns
+    width = shutil.get_terminal_size((width, 24)).columns
     return Console(
         file=stream,
         width=max(width, 20),
@@ -668,7 +671,7 @@ def _rendered(answer: Verification, seconds: float, all_rows: bool) -> list[Rend
     counts = Text.assemble(
         f"{ran} of {total} ran: ",
         *_counted(n, ("pass", "fail")),
-        "; not ",
+        "; not run: ",
         *_counted(n, ("solver", "skip")),
         ".",
     )
