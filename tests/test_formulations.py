@@ -163,10 +163,7 @@ def test_the_scanner_sees_what_it_is_for(source, why):
 
 
 def test_the_scanner_lets_scalars_through():
-    assert (
-        forbidden("self.C1 * cp.sum_squares(z) / 2 + 2 * xi - np.sqrt(2 * self.C2) * R + -self.tau * (1 - t)")
-        == []
-    )
+    assert forbidden("self.C1 * cp.sum_squares(z) / 2 + 2 * xi - np.sqrt(2 * self.C2) * R + -self.tau * (1 - t)") == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -177,11 +174,7 @@ def test_nothing_that_cvxpy_takes_for_something_else(path):
 def test_the_toolkit_builds_no_quad_form_and_no_sign_attribute_either():
     package = Path(inspect.getfile(npsvm_cvx)).parent
     for path in sorted(package.glob("*.py")):
-        bad = [
-            line
-            for line in forbidden(path.read_text(encoding="utf-8"))
-            if re.search(r"quad_form|nonneg=", line)
-        ]
+        bad = [line for line in forbidden(path.read_text(encoding="utf-8")) if re.search(r"quad_form|nonneg=", line)]
         assert bad == [], path.name
 
 
@@ -339,9 +332,7 @@ def test_the_declared_dual_is_the_oracles_at_any_multipliers(name):
         assert all(c.violation().max() <= 1e-12 * p["C2"] for c in program.constraints.values())
         # and the declared plane is M^-1 R'a
         M = S.T @ S + typed.ridge * np.eye(S.shape[1])
-        np.testing.assert_allclose(
-            program.plane_value(), np.linalg.solve(M, R.T @ a.value), rtol=1e-7, atol=1e-10
-        )
+        np.testing.assert_allclose(program.plane_value(), np.linalg.solve(M, R.T @ a.value), rtol=1e-7, atol=1e-10)
 
 
 @pytest.mark.parametrize("scheme", ["farthest", "nearest"])
