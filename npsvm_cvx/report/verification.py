@@ -185,9 +185,9 @@ def run(task: Task) -> list[dict[str, Any]]:
             formulation = cls(C2=C2) if math.isnan(C1) else cls(C1=C1, C2=C2)
             tag = {"formulation": task.formulation, "dataset": task.dataset, "kernel": task.kernel, "C1": C1, "C2": C2}
             answer = verify(formulation, small, solvers=task.solvers, kernel=task.kernel, max_planes=task.max_planes)
-            rows += [{**tag, **_row(row.__dict__)} for row in answer.rows]
+            rows += [_row({**tag, **row.__dict__}) for row in answer.rows]
             if task.whole_set:
-                rows += [{**tag, **row} for row in _whole(formulation, X, y, task)]
+                rows += [_row({**tag, **row}) for row in _whole(formulation, X, y, task)]
     return rows
 
 
@@ -213,11 +213,11 @@ def _whole(formulation: Any, X: Any, y: Any, task: Task) -> list[dict[str, Any]]
         try:
             solution = solve(formulation, S, R, tol=1e-8, time_limit=20.0)
         except NotCompilable as reason:
-            row: dict[str, Any] = {"value": None, "status": "skip", "meaning": str(reason), "claim": ""}
+            row: dict[str, Any] = {"value": math.nan, "status": "skip", "meaning": str(reason), "claim": ""}
         else:
             fine = solution.relative_gap <= 1e-6
             row = {
-                "value": _plain(solution.relative_gap),
+                "value": solution.relative_gap,
                 "status": "pass" if fine else "solver",
                 "meaning": f"gap {solution.relative_gap:.1e} ({solution.status})",
                 "claim": solution.status,

@@ -1,0 +1,70 @@
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+
+from npsvm_cvx.errors import NPSVMError
+from npsvm_cvx.store import Store, key_of
+
+
+def test_what_is_put_is_got_by_another_process(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        store.put("a", [1, {"b": 0.1}])
+        assert store.get("missing") is None
+    code = (
+        f"from npsvm_cvx.store import Store; print(Store(__import__('pathlib').Path(r'{tmp_path}/s.sqlite')).get('a'))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == "[1, {'b': 0.1}]"
+
+
+def test_the_key_depends_on_every_part_and_not_on_their_order():
+    assert key_of(a=1, b=2) == key_of(b=2, a=1)
+    assert len({key_of(a=1), key_of(a=2), key_of(b=1), key_of(a=1, b=1)}) == 4
+
+
+def test_a_process_killed_while_writing_loses_nothing_it_had_put(tmp_path):
+    code = (
+        "import sys, pathlib; from npsvm_cvx.store import Store\n"
+        f"store = Store(pathlib.Path(r'{tmp_path}/s.sqlite'))\n"
+        "for i in range(10**6):\n    store.put(str(i), i); print(i, flush=True)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    last = -1
+    begin = time.monotonic()
+    while last < 20 and time.monotonic() - begin < 60:
+        last = int(process.stdout.readline())
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    with Store(tmp_path / "s.sqlite") as store:
+        assert [store.get(str(i)) for i in range(last + 1)] == list(range(last + 1))
+
+
+def test_a_file_that_is_no_store_is_named(tmp_path):
+    path = tmp_path / "s.sqlite"
+    path.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(NPSVMError, match=r"s\.sqlite is not a results store: remove it"):
+        Store(path)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NPSVMError, match="cannot be written"):
+        Store(tmp_path / "file" / "s.sqlite")
+
+
+def test_a_damaged_value_counts_as_missing(tmp_path):
+    path = tmp_path / "s.sqlite"
+    with Store(path) as store:
+        store.put("a", 1)
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE results SET value = '{\"half'")
+    connection.commit()
+    connection.close()
+    with Store(path) as store:
+        assert store.get("a") is None
