@@ -488,44 +488,53 @@ def verify(
 
     Exit code 0 when all passed, 1 when a check failed, 2 when the command was wrong.
     """
-    from .catalog import available
-    from .solvers import check_solvers
-
-    chosen = [_load(name) for name in dict.fromkeys(names or available())]
-    _apply(_settings(settings or []), chosen)
-    for formulation in chosen:
-        formulation.check_hyperparameters()
-    given = [part.strip() for text in solver or [] for part in text.split(",")]
-    options: dict[str, Any] = {
-        "solvers": check_solvers(given or ["clarabel", "osqp", "ecos"]),
-        "kernel": _kernel(kernel),
-        "gamma": _gamma(gamma, kernel),
-        "scheme": _scheme(scheme),
-        "random_state": seed,
-    }
-    label, arrays = _data(data, target, max_rows)
-    if arrays is not None:
-        options["max_rows"] = max_rows
-    answers = []
-    with _Progress(quiet=as_json) as progress, _stdout_kept(as_json):
-        for done, formulation in enumerate(chosen):
-            progress(
-                done,
-                len(chosen),
-                formulation.source if "/" not in formulation.source else Path(formulation.source).name,
-            )
-            begin = time.monotonic()
-            answer = _verified(formulation, label, arrays, options)
-            answers.append(answer)
-            if not as_json:
-                with progress.aside():
-                    _emit(*_rendered(answer, time.monotonic() - begin, all_rows), Text(""))
+    with _stdout_kept(as_json):
+        answers = _answers(
+            names or [],
+            _settings(settings or []),
+            _data(data, target, max_rows),
+            {
+                "solvers": _solvers(solver or []),
+                "kernel": _kernel(kernel),
+                "gamma": _gamma(gamma, kernel),
+                "scheme": _scheme(scheme),
+                "max_rows": max_rows if data is not None else None,
+                "random_state": seed,
+            },
+            None if as_json else all_rows,
+        )
     if as_json:
         _verbatim(json.dumps([json.loads(answer.to_json()) for answer in answers], indent=1))
     else:
         _conclude(answers)
     if not all(answer.passed for answer in answers):
         raise typer.Exit(1)
+
+
+def _answers(
+    names: Sequence[str],
+    settings: dict[str, float],
+    data: tuple[str, tuple[NDArray[Any], NDArray[Any]] | None],
+    options: dict[str, Any],
+    all_rows: bool | None,
+) -> list[Verification]:
+    """Verify each formulation, all of them checked before the first; ``all_rows`` is None where nothing is shown."""
+    from .catalog import available
+
+    chosen = [_load(name) for name in dict.fromkeys(names or available())]
+    _apply(settings, chosen)
+    for formulation in chosen:
+        formulation.check_hyperparameters()
+    answers = []
+    with _Progress(quiet=all_rows is None) as progress:
+        for done, formulation in enumerate(chosen):
+            progress(done, len(chosen), Path(formulation.source).name)
+            begin = time.monotonic()
+            answers.append(_verified(formulation, *data, options))
+            if all_rows is not None:
+                with progress.aside():
+                    _emit(*_rendered(answers[-1], time.monotonic() - begin, all_rows), Text(""))
+    return answers
 
 
 def _verified(
@@ -585,6 +594,12 @@ def _apply(settings: dict[str, float], chosen: Sequence[Formulation]) -> None:
         others = [type(formulation).__name__ for formulation in chosen if formulation not in having]
         if others:
             _note(f"{name} is not a hyperparameter of {', '.join(others)}, which keep their own.")
+
+
+def _solvers(given: Sequence[str]) -> tuple[str, ...]:
+    from .solvers import check_solvers
+
+    return check_solvers([part.strip() for text in given for part in text.split(",")] or ["clarabel", "osqp", "ecos"])
 
 
 def _kernel(name: str) -> str:
@@ -665,7 +680,7 @@ def _rendered(answer: Verification, seconds: float, all_rows: bool) -> list[Rend
     wide = _console().width >= _WIDE
     parts: list[RenderableType] = [title, _every_row(answer, wide) if all_rows else _compact(answer, wide)]
     if not all_rows:
-        parts += _shortfalls(answer)
+        parts += [*([] if wide else _failures(answer)), *_shortfalls(answer)]
     n = answer.counts
     ran, total = n["pass"] + n["fail"], len(answer.rows)
     counts = Text.assemble(
@@ -752,6 +767,15 @@ def _every_row(answer: Verification, wide: bool) -> Table:
         status = Text(row.status, _STYLE[row.status])
         table.add_row(row.plane, row.check, row.solver, _figure(row.value), _figure(row.tolerance), status, row.meaning)
     return table
+
+
+def _failures(answer: Verification) -> list[RenderableType]:
+    """The sentence of each check that failed, for a screen whose table has no room for it."""
+    worst: dict[str, Row] = {}
+    for row in answer.rows:
+        if row.status == "fail":
+            worst[row.check] = _worst([worst.get(row.check, row), row])
+    return [Text(f"{check}: {_located(row, answer.rows)}") for check, row in worst.items()]
 
 
 def _shortfalls(answer: Verification, most: int = 6) -> list[RenderableType]:
