@@ -51,6 +51,8 @@ def load(source: str | Path) -> type[Formulation]:
         path, module_name = _folder() / f"{text}.py", f"{PACKAGE}.{text}"
     else:
         path = Path(source).expanduser().resolve()
+        if path.suffix != ".py":
+            raise NPSVMError(f"formulation={text!r} must be a name or a .py file.")
         if not path.is_file():
             raise NPSVMError(f"formulation={text!r}: there is no such file.")
         # the content is part of the name: an edited file is a new module, and an instance keeps the class it came from

@@ -182,9 +182,22 @@ class Compiled:
         x and y are empty where the solver returned no point.
         """
         raw = self.chain.solve_via_data(self.problem, self.data, False, verbose, dict(options))
+        if _interrupted(raw, self.solver):
+            raise KeyboardInterrupt
         self.problem.unpack_results(raw, self.chain, self.inverse)
         x, y = _raw_point(raw, self.solver, self.form)
         return self.problem._solution, x, y
+
+
+def _interrupted(raw: Any, solver: str) -> bool:
+    """Whether the solver caught the interrupt key itself: some install a handler of their own while they run."""
+    if solver == "ECOS":
+        return bool(raw["info"]["exitFlag"] == -4)
+    if solver == "SCS":
+        return bool(raw["info"]["status_val"] == -5)
+    if solver == "OSQP":
+        return "interrupt" in str(raw.info.status).lower()
+    return False
 
 
 def standard_form(problem: cp.Problem) -> StandardForm:

@@ -69,8 +69,8 @@ class Rows:
         if kernel not in PAIRWISE_KERNEL_FUNCTIONS:
             raise unknown("kernel", kernel, PAIRWISE_KERNEL_FUNCTIONS)
         for name, value in parameters.items():
-            if name == "gamma" and value is not None and not value > 0:
-                raise NPSVMError(f"gamma={value!r} must be positive.")
+            if name == "gamma" and value is not None and not 0 < value < np.inf:
+                raise NPSVMError(f"gamma={value!r} must be positive and finite.")
         kept = {name: value for name, value in parameters.items() if value is not None}
         return cls(kernel, np.array(centres, dtype=float), kept)
 
@@ -78,7 +78,12 @@ class Rows:
         """Return the rows of samples X, shape (samples, features + 1) or (samples, centres + 1)."""
         samples = np.asarray(X, dtype=float)
         if self.centres is not None:
-            samples = pairwise_kernels(samples, self.centres, metric=self.kernel, filter_params=True, **self.parameters)
+            try:
+                samples = pairwise_kernels(
+                    samples, self.centres, metric=self.kernel, filter_params=True, **self.parameters
+                )
+            except ValueError as error:  # chi2 of negative values, say
+                raise NPSVMError(f"kernel={self.kernel!r} does not apply to these data: {error}") from error
         return np.column_stack([samples, np.ones(len(samples))])
 
     def norms(self, planes: Array) -> Array:

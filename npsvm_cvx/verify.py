@@ -255,15 +255,13 @@ def _run(instance: Instance) -> list[Row]:
 def _whole(instances: list[Instance], rows: Array, y: Array, classes: Array, scheme: Scheme) -> list[Row]:
     """The checks that need every class's plane: predictions, and the order of the classes."""
     if len(instances) < len(classes):
-        return [
-            Row("predictions", math.nan, math.nan, "skip", f"{len(instances)} of {len(classes)} planes were verified")
-        ]
+        return [_predictions_skip(f"{len(instances)} of {len(classes)} planes were verified")]
     fast = [i.sor[1] if i.sor is not None else None for i in instances]
     slow = [best.plane if (best := i.best_primal()) is not None else None for i in instances]
     if any(z is None for z in slow):
         return [Row("predictions", math.nan, math.nan, "solver", "no solver solved every primal accurately")]
     if any(z is None for z in fast):
-        return [Row("predictions", math.nan, math.nan, "skip", "SOR does not apply")]
+        return [_predictions_skip("SOR does not apply")]
     exact = [i.sor is not None and i.sor[0].relative_gap <= 1e-6 for i in instances]
     if not all(exact):
         return [Row("predictions", math.nan, math.nan, "solver", "SOR did not reach its gap on every plane")]
@@ -273,6 +271,8 @@ def _whole(instances: list[Instance], rows: Array, y: Array, classes: Array, sch
     ordered = np.sort(first, axis=1)
     lead = ordered[:, -1] - ordered[:, -2] if scheme == "farthest" else ordered[:, 1] - ordered[:, 0]
     clear = lead > 2 * np.maximum(np.abs(first - second).max(axis=1), PLANES * np.abs(first).max(axis=1))
+    if not clear.any():
+        return [_predictions_skip("no sample is clear of a tie"), _class_order(instances, rows, y, classes, scheme)]
     differ = int((decide(first, scheme) != decide(second, scheme))[clear].sum())
     row = Row(
         "predictions",
@@ -284,6 +284,10 @@ def _whole(instances: list[Instance], rows: Array, y: Array, classes: Array, sch
         else f"SOR's planes and the general solvers' classify {differ} of {int(clear.sum())} clear samples differently",
     )
     return [row, _class_order(instances, rows, y, classes, scheme)]
+
+
+def _predictions_skip(why: str) -> Row:
+    return Row("predictions", math.nan, math.nan, "skip", why)
 
 
 def _class_order(instances: list[Instance], rows: Array, y: Array, classes: Array, scheme: Scheme) -> Row:

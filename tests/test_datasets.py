@@ -30,6 +30,7 @@ from npsvm_cvx.datasets import (
     preprocessor,
     stratified_subsample,
 )
+from npsvm_cvx.errors import NPSVMError
 
 DATA = resources.files("npsvm_cvx.data")
 SCHEMA = json.loads((DATA / "schema.json").read_text(encoding="utf-8"))
@@ -321,7 +322,7 @@ def test_refused_files(write, name, content, message):
     path = write(name, content)
     with pytest.raises(ValueError, match=message) as caught:
         load_file(path)
-    assert type(caught.value) is ValueError
+    assert type(caught.value) is NPSVMError
     assert re.match("path: |target: ", str(caught.value))
     assert repr(str(path)) in str(caught.value)
 
