@@ -449,9 +449,10 @@ def kkt(instance: Instance) -> Iterator[Row]:
 def _declared_pair(instance: Instance, primal: ProgramSolution, dual: ProgramSolution) -> Row:
     assert instance.dual is not None
     worst, sentence = 0.0, ""
+    # the size of all: where every a is at its bound C2, the multipliers C2 - a are zero but for rounding
+    size = max([1e-300, *(float(np.abs(m).max(initial=0.0)) for m in dual.multipliers.values())])
     for name in instance.dual.multipliers:
         multiplier, side = dual.multipliers[name], primal.sides[name]
-        size = max(float(np.abs(multiplier).max(initial=0.0)), 1e-300)
         product = abs(float(np.sum(multiplier * side))) / max(abs(primal.value), 1e-300)
         if product > worst:
             worst, sentence = product, f"multiplier of [{name}] times its slack is {product:.2g} of the optimum"
@@ -505,7 +506,7 @@ def _recovery(instance: Instance) -> Row:
         if not lagrangian.infimum(domain.multipliers(theta)).attained:
             continue
         minimiser = instance.primal.plane_value()
-        domain.set(theta)
+        domain.put(theta)
         declared = domain.dual.plane_value()
         error = instance.distance(declared, minimiser)
         if error > worst:
@@ -739,3 +740,6 @@ CHECKS = (
     invariances,
 )
 """Every check of one plane, in the order of the report."""
+
+DERIVATION = (dual_function, conjugate, weak_duality, strong_duality, conic_dual, plane_from_dual, sor_agreement)
+"""The checks that see a mistake in the derivation, for a second setting of the hyperparameters."""

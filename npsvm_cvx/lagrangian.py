@@ -90,25 +90,25 @@ class DualDomain:
             self.equation = matrix, form.b
             self.basis = scipy.linalg.null_space(matrix)
 
-    def set(self, theta: Array) -> None:
+    def put(self, theta: Array) -> None:
         """Give the dual's variables these values."""
         for variable, part in zip(self.variables, np.split(theta, self.ends[:-1]), strict=True):
             variable.save_value(part.reshape(variable.shape, order="F"))  # no attribute to validate against
 
     def multipliers(self, theta: Array) -> dict[str, Array]:
         """Return the declared multipliers of the primal's constraints at these values."""
-        self.set(theta)
+        self.put(theta)
         return {name: np.asarray(e.value, dtype=float) for name, e in self.dual.multipliers.items()}
 
     def objective(self, theta: Array) -> float:
         """Return the declared dual objective."""
-        self.set(theta)
+        self.put(theta)
         value = self.dual.objective.value
         return float("nan") if value is None else float(np.real(value))
 
     def violations(self, theta: Array) -> dict[str, float]:
         """Return, for each named constraint, by how much it is broken (0 where it holds)."""
-        self.set(theta)
+        self.put(theta)
         return {name: float(np.max(c.violation(), initial=0.0)) for name, c in self.dual.constraints.items()}
 
     def inside(self, scales: list[float], rng: np.random.Generator) -> tuple[Array, list[Array]]:
@@ -158,20 +158,37 @@ class DualDomain:
     def outside(self, centre: Array, rng: np.random.Generator, tries: int = 24) -> Iterator[OutsidePoint]:
         """Yield, for as many named constraints as are met, one point that breaks it alone."""
         wanted = set(self._inequalities)
-        for _ in range(tries):
-            if not wanted:
-                return
-            direction = np.zeros(self.size)
-            direction[rng.integers(self.size)] = rng.choice([-1.0, 1.0])
-            if self.basis is not None:
-                direction = self.basis @ (self.basis.T @ direction)
+        for direction in self._directions(centre, rng, tries, wanted):
             met = self._first_met(centre, direction)
             if met is not None and met.constraint in wanted:
                 wanted.discard(met.constraint)
                 yield met
 
+    def _directions(self, centre: Array, rng: np.random.Generator, tries: int, wanted: set[str]) -> Iterator[Array]:
+        """Yield single entries to move along, then ways out through each constraint still wanted."""
+        for _ in range(tries):
+            if not wanted:
+                return
+            direction = np.zeros(self.size)
+            direction[rng.integers(self.size)] = rng.choice([-1.0, 1.0])
+            yield direction if self.basis is None else self.basis @ (self.basis.T @ direction)
+        for name in sorted(wanted):
+            for _ in range(4):
+                if name in wanted and (point := self._way_out(name, rng)) is not None:
+                    yield point - centre
+
+    def _way_out(self, name: str, rng: np.random.Generator) -> Array | None:
+        """Return the point furthest along one entry that satisfies every constraint but this one."""
+        variables = self.dual.constraints[name].variables()
+        variable = variables[int(rng.integers(len(variables)))]
+        size = 1e4 * max(1.0, float(np.abs(self.goal.value).max(initial=0.0)))
+        others = [c for other, c in self.dual.constraints.items() if other != name]
+        entry = cp.vec(variable, order="F")[int(rng.integers(variable.size))] * float(rng.choice([-1.0, 1.0]))
+        bounded = [cp.abs(v) <= size for v in self.variables]
+        return self._solve(cp.Problem(cp.Maximize(entry), [*others, *bounded]))
+
     def _first_met(self, centre: Array, direction: Array) -> OutsidePoint | None:
-        """Walk until one constraint breaks, then as far beyond as no other does, at most as far again."""
+        """Walk until one constraint breaks alone, and a little beyond."""
         if not np.abs(direction).max() > 1e-9:
             return None
 
@@ -192,7 +209,8 @@ class DualDomain:
         if len(first) != 1:
             return None
         step = high
-        for share in (1.0, 0.5, 0.2, 0.05, 0.01):
+        # only a little: a domain declared too narrow has its true bound further out
+        for share in (0.05, 0.01, 0.002):
             if broken(high * (1 + share)) == first:
                 step = high * (1 + share)
                 break

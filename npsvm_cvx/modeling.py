@@ -268,6 +268,13 @@ def _check_program(program: Program, where: str, form: str, d: int) -> None:
     sense = cp.Minimize if form == "primal" else cp.Maximize
     if not isinstance(program.objective, sense):
         raise FormulationError(f"{where} must be a cp.{sense.__name__}; found cp.{type(program.objective).__name__}.")
+    for variable in program.variables:
+        for name, value in variable.attributes.items():
+            if value not in (False, None):
+                raise FormulationError(
+                    f"{where}: the variable {variable.name()} is declared {name}={value!r}; write that as a named "
+                    "constraint, which has a multiplier."
+                )
     for name, constraint in program.constraints.items():
         if len(constraint.shape) > 1 and min(constraint.shape) > 1:
             raise FormulationError(

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import math
 import platform
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -19,9 +20,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 
 from .catalog import resolve
-from .checks import CHECKS, PLANES, Row, certified_gap
+from .checks import CHECKS, DERIVATION, PLANES, Row, certified_gap
 from .datasets import as_arrays, load_dataset, stratified_subsample
 from .errors import CurvatureError, FormulationError, NPSVMError
 from .instance import Instance
@@ -223,7 +225,7 @@ def verify(
     classes = np.unique(y)
     planes = classes[:max_planes]
     found: list[Row] = []
-    instances = []
+    instances: list[Instance] = []
     for k in planes:
         S, R = class_matrices(rows, y, k, used)
         instance = Instance(chosen, S, R, str(k), names, seed=random_state)
@@ -233,10 +235,52 @@ def verify(
             break
     else:
         found += _whole(instances, rows, y, classes, used)
+        found += _elsewhere(instances[0])
     return Verification(str(chosen), where, found)
 
 
-def _run(instance: Instance) -> list[Row]:
+def _elsewhere(instance: Instance) -> list[Row]:
+    """Check the derivation once more at other hyperparameters: C1 = C2 = 1 hides one written for the other."""
+    moved = generic(instance.formulation)
+    if moved is None:
+        return []
+    changed = {k: v for k, v in moved.get_params().items() if v != instance.formulation.get_params()[k]}
+    where = ", ".join(f"{name} = {value:.3g}" for name, value in changed.items())
+    there = Instance(moved, instance.S, instance.R, instance.label, instance.solvers[:1], seed=instance.seed)
+    rows = _run(there, DERIVATION)
+    return [
+        replace(row, plane=instance.label, meaning=f"{row.meaning}, at {where}") for row in rows if row.status != "skip"
+    ]
+
+
+def generic(formulation: Formulation) -> Formulation | None:
+    """Return the formulation at hyperparameters with nothing in common, each inside its interval; None without any.
+
+    >>> generic(resolve("nppc"))
+    NPPC(C1=0.37, C2=2.3, d=0.3)
+    """
+    moved = clone(formulation)
+    factors = itertools.cycle((0.37, 2.3, 0.6, 1.4))
+    values = {}
+    for name, value in formulation.get_params(deep=True).items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            values[name] = float(f"{(value or 1.0) * next(factors):.12g}")
+    if not values:
+        return None
+    moved.set_params(**values)
+    try:
+        moved.check_hyperparameters()
+    except NPSVMError:  # an interval that the factors leave: halve towards where it was
+        for name, value in values.items():
+            moved.set_params(**{name: (value + formulation.get_params(deep=True)[name]) / 2})
+        try:
+            moved.check_hyperparameters()
+        except NPSVMError:
+            return None
+    return moved
+
+
+def _run(instance: Instance, checks: Sequence[Callable[[Instance], Iterable[Row]]] = CHECKS) -> list[Row]:
     try:
         instance.primal, instance.dual  # noqa: B018 - a declaration that cannot be used ends here
     except CurvatureError as error:
@@ -244,7 +288,7 @@ def _run(instance: Instance) -> list[Row]:
     except FormulationError as error:
         return [Row("declaration", 1.0, 0.0, "fail", str(error))]
     rows: list[Row] = []
-    for check in CHECKS:
+    for check in checks:
         try:
             rows += list(check(instance))
         except (FormulationError, ArithmeticError) as error:
