@@ -92,7 +92,7 @@ def certify(
     >>> import numpy as np
     >>> one = np.ones(1)
     >>> hinge = Numbers(-one, 0 * one, 0 * one, one)
-    >>> certify(np.zeros((1, 1)), 2 * np.ones((1, 1)), 0.5 * one, 0.25 * one, hinge, ridge=1.0).gap < 1e-28
+    >>> certify(np.zeros((1, 1)), 2 * np.ones((1, 1)), 0.5 * one, 0.25 * one, hinge, ridge=1.0).gap < 1e-15
     True
     """
     c = np.broadcast_to(np.asarray(ridge, dtype=float), z.shape)

@@ -594,7 +594,7 @@ def sor_agreement(instance: Instance) -> Iterator[Row]:
         yield _row(
             "SOR agreement",
             error,
-            VALUES,
+            VALUES + solution.error,
             f"SOR's value = {name}'s = {value:.9g}",
             f"SOR, from the declared dual, finds {value:.9g}; {name}, from the declared primal, {solution.value:.9g}",
             solver=name,
