@@ -322,8 +322,8 @@ def _read_lp(dual: Program, S: Array, R: Array, rng: np.random.Generator) -> Box
     boxes = _read_box(at, [c for c in dual.constraints.values() if c is not balance], blocks)
     found = []
     for variable, part, (lower, upper) in zip(at.variables, blocks, boxes, strict=True):
-        if not (np.isfinite(lower) and np.isfinite(upper) and lower <= 0 <= upper):
-            raise NotCompilable(f"the multiplier {variable.name()} has no finite box around zero.")
+        if not (np.isfinite(lower) and np.isfinite(upper) and lower < 0 < upper):
+            raise NotCompilable(f"the multiplier {variable.name()} has no finite box with zero inside.")
         linear = -gradient[part]
         if np.ptp(linear) > _EXACT * max(np.abs(linear).max(), 1e-12):
             raise NotCompilable(f"the objective weighs the entries of {variable.name()} differently.")

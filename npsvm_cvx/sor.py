@@ -84,7 +84,7 @@ class Terms(NamedTuple):
         best = self.conjugate_point(t)
         with np.errstate(invalid="ignore"):
             value = -(t + self.linear) * best - self.curvature * best**2 / 2
-        return np.where(np.isnan(value), 0.0, np.where(np.isfinite(best), value, np.inf))
+        return np.where(np.isfinite(best), value, np.inf)
 
     def brackets(self, a: Array, t: Array) -> Array:
         """Return ``phi_i(t_i) + h_i(a_i) + a_i t_i``, each nonnegative, computed without cancellation."""
@@ -255,12 +255,12 @@ def sor(
     numbers = (terms.linear, terms.curvature, terms.lower, terms.upper)
 
     best = _score(rows, terms, a, w, 0, tol)
-    sweeps, interval, idle = 0, 1, 0
+    sweeps, interval, idle, last = 0, 1, 0, best.dual
     while not best.converged and idle < _PATIENCE:
         if sweeps >= max_sweeps:
-            return _with_status(rows, F, best, "iteration limit")
+            return _with_status(rows, F, best, sweeps, "iteration limit")
         if time.monotonic() > deadline:
-            return _with_status(rows, F, best, "time limit")
+            return _with_status(rows, F, best, sweeps, "time limit")
         for _ in range(min(interval, max_sweeps - sweeps)):
             _sweep(rows, norms, *numbers, a, w, relaxation, rng.permutation(n))
             sweeps += 1
@@ -271,11 +271,13 @@ def sor(
             a = _finish(rows, terms, a, tol * scale, deadline)
             w = rows.T @ a
             now = _score(rows, terms, a, w, sweeps, tol)
-        idle = 0 if now.gap < 0.9 * best.gap else idle + 1
+        # sweeps alone raise the dual while the gap, which is not monotone, may not fall for long
+        rising = not finish and now.dual > last + 1e-14 * abs(now.dual)
+        idle, last = 0 if now.gap < 0.9 * best.gap or rising else idle + 1, now.dual
         if now.gap <= best.gap or not np.isfinite(best.gap):
             best = now
         interval = min(interval + 1, 25)
-    return _with_status(rows, F, best, "converged" if best.converged else "stalled")
+    return _with_status(rows, F, best, sweeps, "converged" if best.converged else "stalled")
 
 
 _PATIENCE = 10  # gap evaluations without a tenth of progress before the iteration is called stalled
@@ -302,7 +304,7 @@ def _score(rows: Array, terms: Terms, a: Array, w: Array, sweeps: int, tol: floa
     return SORResult(a.copy(), w.copy(), primal, dual, gap, relative, sweeps, relative <= tol, "")
 
 
-def _with_status(rows: Array, F: Array, result: SORResult, status: str) -> SORResult:
+def _with_status(rows: Array, F: Array, result: SORResult, sweeps: int, status: str) -> SORResult:
     w = result.w if rows.shape == F.shape else F.T @ result.a
     return SORResult(
         result.a,
@@ -479,7 +481,8 @@ def proximal_point(
     G : (n, d) array
         Rows, of full column rank.
     terms : Terms
-        Curvature zero and boxes with zero inside, so that a multiplier can be made feasible exactly by shrinking it.
+        Curvature zero and boxes with zero inside (or nothing else), so that a multiplier can be made feasible exactly
+        by shrinking it.
 
     Returns
     -------
@@ -489,11 +492,12 @@ def proximal_point(
     Raises
     ------
     ValueError
-        As :func:`sor`; and where zero is outside a box or a curvature is positive.
+        As :func:`sor`; and where zero is not inside a box or a curvature is positive.
     """
     rows = np.ascontiguousarray(G, dtype=float)
-    if (terms.curvature != 0).any() or (terms.lower > 0).any() or (terms.upper < 0).any():
-        raise ValueError("the proximal loop needs zero curvature and boxes that hold zero.")
+    holds = ((terms.lower < 0) & (terms.upper > 0)) | ((terms.lower == 0) & (terms.upper == 0))
+    if (terms.curvature != 0).any() or not holds.all():
+        raise ValueError("the proximal loop needs zero curvature and boxes with zero inside.")
     if not (np.isfinite(terms.lower).all() and np.isfinite(terms.upper).all()):
         raise ValueError("the proximal loop needs finite boxes.")
     size = np.maximum(-terms.lower, terms.upper)
@@ -509,7 +513,7 @@ def proximal_point(
 
     w, a = np.zeros(F.shape[1]), np.zeros(F.shape[0])
     rho, inner = 0.1 * float(np.sqrt(F.shape[0] / F.shape[1])), 1e-3
-    best, sweeps, status = _score_lp(F, scaled, a, w, 0, tol), 0, "iteration limit"
+    best, sweeps, idle, status = _score_lp(F, scaled, a, w, 0, tol), 0, 0, "iteration limit"
     for _ in range(_ROUNDS):
         round_terms = scaled._replace(linear=scaled.linear + F @ w, constant=0.0)
         result = sor(
@@ -525,10 +529,14 @@ def proximal_point(
         sweeps += result.sweeps
         a, w = result.a, w + F.T @ result.a / rho
         now = _score_lp(F, scaled, a, w, sweeps, tol)
+        # a round whose own solve stalled is at the rounding of the data: a few of those settle it
+        patience = _IDLE_ROUNDS if result.status != "stalled" else _IDLE_ROUNDS // 5
+        idle = 0 if now.gap < 0.9 * best.gap else idle + 1
         if now.gap < best.gap or not np.isfinite(best.gap):
             best = now
-        if best.converged or sweeps >= max_sweeps or time.monotonic() > deadline:
-            status = "converged" if best.converged else ("time limit" if sweeps < max_sweeps else status)
+        late = time.monotonic() > deadline
+        if best.converged or late or idle >= patience or sweeps >= max_sweeps:
+            status = "converged" if best.converged else "time limit" if late else "stalled" if idle else status
             break
         inner, rho = max(inner / 4, 1e-14), rho / 1.2
     z = np.linalg.solve(r, best.w) / scale
@@ -538,6 +546,7 @@ def proximal_point(
 
 
 _ROUNDS = 200
+_IDLE_ROUNDS = 20  # rounds without a tenth of progress before the loop is called stalled
 
 
 def _score_lp(F: Array, terms: Terms, a: Array, w: Array, sweeps: int, tol: float) -> SORResult:
