@@ -430,8 +430,8 @@ def test_12_an_equality_model(solver):
         np.testing.assert_allclose(found.multipliers["margin"], [0.12981, 0.021827, -0.003446], atol=6e-6)
 
 
-class Bounded(Formulation):
-    """The hinge with the multiplier's bounds as attributes of the variable: CVXPY gives no multiplier for those."""
+class Attribute(Formulation):
+    """A slack whose sign is an attribute of its variable: legal CVXPY, and what most people write first."""
 
     def __init__(self, C1=1.0, C2=1.0):
         self.C1 = C1
@@ -442,15 +442,34 @@ class Bounded(Formulation):
         objective = cp.sum_squares(S @ z) / 2 + self.C1 * cp.sum_squares(z) / 2 + self.C2 * cp.sum(xi)
         return Program(cp.Minimize(objective), {"margin": R @ z + xi >= 1}, plane=z)
 
+    def dual(self, S, R):
+        F, a = whiten(S, R, self.C1), multiplier_variable(R)
+        return Program(
+            cp.Maximize(cp.sum(a) - cp.sum_squares(F.T @ a) / 2),
+            {"lower": a >= 0, "upper": a <= self.C2},
+            multipliers={"margin": a},
+            plane=plane_from_dual(S, R, self.C1, a),
+        )
 
-def test_13_attributes_solve_and_what_they_lack_is_absent_not_none():
+
+def test_13_an_attribute_is_refused_by_name_before_anything_misses_its_multiplier():
     near, margin = oracle.matrices()
-    best = oracle.optimum("hnpsvm", {"C1": 1.0, "C2": 1.0}, near, margin).value
-    for solver in SOLVERS:
-        found = solve_program(Bounded().program("primal", near, margin), solver)
-        assert found.value == pytest.approx(best, rel=1e-5)
-        assert set(found.multipliers) == {"margin"}
-        assert all(np.isfinite(m).all() for m in found.multipliers.values())
+    with pytest.raises(FormulationError, match=r"Attribute.primal: the variable \w+ is declared nonneg=True"):
+        Attribute().program("primal", near, margin)
+    answer = verify(Attribute(), solvers=["clarabel"], max_planes=1)
+    assert not answer.passed
+    assert [row.check for row in answer.rows if row.status == "fail"] == ["declaration"]
+    assert "\n" not in answer.diagnosis
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_13_a_bare_program_with_an_attribute_has_no_none_among_its_multipliers(solver):
+    # min x s.t. x >= 0 by attribute and x <= 1 by constraint: the attribute's multiplier is absent, the other 0
+    x = cp.Variable(1, nonneg=True)
+    found = solve_program(Program(cp.Minimize(cp.sum(x)), {"high": x <= 1}, plane=x), solver)
+    assert found.value == pytest.approx(0, abs=1e-6)
+    assert list(found.multipliers) == ["high"]
+    np.testing.assert_allclose(found.multipliers["high"], 0, atol=1e-6)
 
 
 # --- 14, 15, 16: optimality conditions, gaps and scales -------------------------------------------

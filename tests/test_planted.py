@@ -40,6 +40,7 @@ def quick(formulation, **options):
 HINGE_MISTAKES = [
     ("factor 1/2 lost in the dual", QUADRATIC, "cp.sum_squares(F.T @ a)", "dual objective.*coefficient of a'Qa is -1"),
     ("upper bound missing", ', "upper": a <= self.C2}', "}", r"dual domain.*multiplier of \[slack\]"),
+    ("lower bound too narrow", "a >= 0", "a >= self.C2 / 4", r"dual domain.*\[lower\].*too narrow"),
     ("upper bound too narrow", "a <= self.C2", "a <= self.C2 / 2", r"dual domain.*\[upper\].*too narrow"),
     ("upper bound too wide", "a <= self.C2", "a <= 2 * self.C2", r"dual domain.*multiplier of \[slack\]"),
     ("lower bound missing", '"lower": a >= 0, ', "", r"dual domain.*multiplier of \[margin\]"),
@@ -90,6 +91,7 @@ OTHER_MISTAKES = [
     ("nppc", "a bound too many", "{},\n            multipliers", '{"lower": a >= 0},\n            multipliers',
      r"dual domain.*\[lower\].*too narrow"),
     ("l1_ls_twsvm", "bound too wide", "cp.abs(a) <= self.C2", "cp.abs(a) <= 2 * self.C2", "dual domain"),
+    ("l1_ls_twsvm", "bound too narrow", "cp.abs(a) <= self.C2", "cp.abs(a) <= self.C2 / 2", "dual domain.*too narrow"),
     ("l1_ls_twsvm", "bound missing", '"near bound": cp.abs(b) <= 1,', "", "dual domain"),
     ("l1_ls_twsvm", "ridge missing", '"ridge bound": cp.abs(n) <= self.C1,', "", "dual domain"),
     ("l1_ls_twsvm", "sign in the equation", "S.T @ b + n", "S.T @ b - n", "dual domain"),
@@ -158,10 +160,12 @@ HIDDEN = [
 
 
 @pytest.mark.parametrize(("name", "old", "new", "setting", "words"), HIDDEN, ids=[f"{h[0]}: {h[2]}" for h in HIDDEN])
-def test_a_mistake_that_defaults_hide_shows_at_other_values(tmp_path, name, old, new, setting, words):
-    answer = quick(load(plant(tmp_path, name, (old, new)))(**setting))
+def test_a_mistake_that_the_defaults_hide_shows_all_the_same(tmp_path, name, old, new, setting, words):
+    path = plant(tmp_path, name, (old, new))
+    answer = quick(load(path)(**setting))
     assert not answer.passed
     assert words in answer.diagnosis
+    assert not quick(path).passed  # verification tries a second setting by itself
 
 
 # --- what no duality check can see ----------------------------------------------------------------
@@ -236,3 +240,11 @@ def test_the_originals_raise_no_alarm_on_real_data(name, data, kernel, corner):
     assert answer.passed, answer.diagnosis
     assert answer.counts["fail"] == 0
     assert answer.counts["pass"] >= 14
+
+
+@pytest.mark.parametrize("name", HINGES)
+def test_no_alarm_where_every_multiplier_is_at_its_bound(name):
+    # a small C2: all a = C2, every slack multiplier C2 - a is zero, and its rounding is no sign
+    answer = verify(load(name)(C2=2**-8), "wine", max_rows=60)
+    assert answer.passed, answer.diagnosis
+    assert answer.counts["fail"] == 0

@@ -92,8 +92,9 @@ def test_phi_is_the_conjugate_of_h_and_brackets_are_their_sum():
         assert (terms.brackets(a, t) >= 0).all()
 
 
-def test_a_hard_margin_has_an_infinite_bracket_until_it_is_met():
-    terms = Terms.of(3, -1.0, 0.0, 0.0, np.inf)  # phi is 0 for t >= 1 and infinite below
+def test_phi_is_infinite_where_the_supremum_is():
+    terms = Terms.of(3, -1.0, 0.0, 0.0, np.inf)  # a hard margin: phi is 0 for t >= 1 and infinite below
+    np.testing.assert_array_equal(terms.phi(np.array([0.5, 1.0, 2.0])), [np.inf, 0.0, 0.0])
     np.testing.assert_array_equal(terms.brackets(np.zeros(3), np.array([0.5, 1.0, 2.0])), [np.inf, 0.0, 0.0])
 
 
@@ -123,6 +124,17 @@ def test_sweeps_alone_converge_to_the_same(name, relaxation):
     result = sor(F, terms, relaxation=relaxation, finish=False, tol=1e-9, max_sweeps=50_000)
     assert result.converged, result.status
     assert result.primal == pytest.approx(best.value, rel=3e-9)
+
+
+@pytest.mark.parametrize("relaxation", [0.1, 1.5])
+def test_slow_progress_of_the_gap_is_not_a_stall(relaxation):
+    # the dual still rises with every sweep; the gap is not monotone, and ten looks at it say nothing
+    S, R = oracle.matrices(1, 10, 8)
+    p = oracle.params("pinball", 0.5, 2.0)
+    F = Factor(S, 0.5).whiten(R)
+    result = sor(F, Terms.of(8, -1.0, 0.0, -1.0, 2.0), relaxation=relaxation, finish=False, tol=1e-9, max_sweeps=50_000)
+    assert result.converged, (result.status, result.relative_gap)
+    assert result.primal == pytest.approx(oracle.optimum("pinball", p, S, R).value, rel=3e-9)
 
 
 @pytest.mark.parametrize("name", sorted(oracle.TABLE))
@@ -419,8 +431,8 @@ def test_proximal_point_limits():
     ("change", "message"),
     [
         ({"curvature": 1.0}, "zero curvature"),
-        ({"lower": 0.5}, "boxes that hold zero"),
-        ({"upper": -0.5, "lower": -1.0}, "boxes that hold zero"),
+        ({"lower": 0.5}, "zero curvature and boxes"),
+        ({"upper": -0.5, "lower": -1.0}, "zero curvature and boxes"),
         ({"upper": np.inf}, "finite boxes"),
     ],
 )
@@ -433,3 +445,38 @@ def test_proximal_point_refuses_other_shapes(change, message):
 def test_proximal_point_needs_columns_that_are_there():
     with pytest.raises(ValueError, match="no column of zeros"):
         proximal_point(np.array([[1.0, 0.0], [2.0, 0.0]]), Terms.of(2, -1.0, 0.0, -1.0, 1.0))
+
+
+def test_the_proximal_loop_with_zero_at_the_end_of_a_box():
+    # LP30, min |A w + b|_1 + sum xi + |w|_1 / 10: 11.906068827672 by the simplex method, ECOS and SCS
+    rng = np.random.default_rng(0)
+    A, B = rng.normal(0.5, 1, (30, 5)), rng.normal(-0.5, 1, (30, 5))
+    ones = np.ones((30, 1))
+    G = np.vstack([-np.hstack([B, ones]), np.hstack([A, ones]), np.eye(6)[:5]])
+    lower = np.r_[np.zeros(30), -np.ones(30), np.full(5, -0.1)]
+    upper = np.r_[np.ones(60), np.full(5, 0.1)]
+    terms = Terms.of(65, np.r_[-np.ones(30), np.zeros(35)], 0.0, lower, upper)
+    try:
+        result = proximal_point(G, terms, tol=1e-9)
+    except ValueError:
+        return  # refusing the shape would be right as well
+    assert (result.a >= lower - 1e-12).all()
+    assert result.dual <= 11.906068827672 * (1 + 1e-9)
+    assert not result.converged or result.primal == pytest.approx(11.906068827672, rel=1e-8)
+
+
+def test_the_proximal_loop_gives_up_where_nothing_improves():
+    # two near rows repeated, scale 1000, C2 = 256: eight rows, and about a minute at a gap that no longer moves
+    rng = np.random.default_rng(1211)
+    m, n, d = [*rng.integers(1, 9, 2).tolist(), int(rng.integers(1, 7))]
+    scale = 10.0 ** int(rng.integers(-3, 4))
+    near = scale * rng.normal(size=(m, d))
+    margin = scale * (rng.normal(size=(n, d)) + rng.choice([0, 1, 5]))
+    assert (int(rng.integers(0, 6)), m, n, scale) == (2, 7, 4, 1000.0)
+    near, margin = near[[0] * m], margin[np.arange(n) // 2]
+    S, R = np.column_stack([near, np.ones(m)]), rng.choice([-1, 1]) * np.column_stack([margin, np.ones(n)])
+    G = np.vstack([R, -S, -np.eye(d + 1)])
+    box = np.r_[np.full(n, 256.0), np.ones(m), np.full(d + 1, 2.0**-8)]
+    linear = np.r_[-np.ones(n), np.zeros(m + d + 1)]
+    result = proximal_point(G, Terms.of(len(G), linear, 0.0, -box, box), tol=1e-9, time_limit=5.0)
+    assert result.status != "time limit"
