@@ -15,6 +15,7 @@ summation; each bracket is then bounded over the interval t lies in, every opera
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -58,6 +59,89 @@ class Certificate:
         if self.gap == 0:
             return 0.0
         return self.gap / abs(self.value) if self.value and math.isfinite(self.gap) else math.inf
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Everything a certificate follows from: the data, the plane, the multipliers, and what the dual is.
+
+    Attributes
+    ----------
+    S, R : arrays
+        Near rows and margin rows; for a linear program, R holds G and S is empty.
+    z, a : arrays
+        The plane and the multipliers.
+    numbers : Numbers
+    ridge : (d,) array
+    near : float
+    free : tuple of int or None
+        Of a linear program: where its identity block begins and ends.
+
+    Examples
+    --------
+    >>> one = np.ones(1)
+    >>> hinge = Numbers(-one, 0 * one, 0 * one, one)
+    >>> proof = Proof(np.zeros((1, 1)), 2 * np.ones((1, 1)), 0.5 * one, 0.25 * one, hinge, one)
+    >>> Proof.from_json(proof.to_json()).check() == proof.check()
+    True
+    """
+
+    S: Array
+    R: Array
+    z: Array
+    a: Array
+    numbers: Numbers
+    ridge: Array
+    near: float = 1.0
+    free: tuple[int, int] | None = None
+
+    def check(self) -> Certificate:
+        """Return what the proof proves, computed here and now."""
+        if self.free is not None:
+            return certify_linear_program(self.R, self.z, self.a, self.numbers, slice(*self.free))
+        return certify(self.S, self.R, self.z, self.a, self.numbers, ridge=self.ridge, near=self.near)
+
+    def to_json(self) -> str:
+        """Return the proof and its claim as JSON; numbers are written so that they are read back to the bit."""
+        certificate = self.check()
+        fields = {
+            "S": self.S,
+            "R": self.R,
+            "z": self.z,
+            "a": self.a,
+            "ridge": self.ridge,
+            **{name: getattr(self.numbers, name) for name in ("linear", "curvature", "lower", "upper")},
+        }
+        return json.dumps(
+            {
+                "format": _FORMAT,
+                "claim": {"gap": certificate.gap, "value": certificate.value},
+                "near": self.near,
+                "constant": self.numbers.constant,
+                "free": self.free,
+                **{name: {"shape": np.shape(x), "values": np.ravel(x).tolist()} for name, x in fields.items()},
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Proof:
+        """Return the proof a file holds; raise ValueError saying what is wrong with one that is none."""
+        try:
+            data = json.loads(text)
+            if data["format"] != _FORMAT:
+                raise ValueError(f"its format is {data['format']!r}, not {_FORMAT!r}")
+            read = {name: np.array(data[name]["values"], dtype=float).reshape(data[name]["shape"]) for name in _ARRAYS}
+            linear, curvature, lower, upper = (read[name] for name in _ARRAYS[5:])
+            numbers = Numbers(linear, curvature, lower, upper, float(data["constant"]))
+            free = None if data["free"] is None else (int(data["free"][0]), int(data["free"][1]))
+            S, R, z, a = (read[name] for name in _ARRAYS[:4])
+            return cls(S, R, z, a, numbers, read["ridge"], float(data["near"]), free)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise ValueError(f"not a certificate: {error}") from None
+
+
+_FORMAT = "npsvm-cvx certificate 1"
+_ARRAYS = ("S", "R", "z", "a", "ridge", "linear", "curvature", "lower", "upper")
 
 
 def certify(

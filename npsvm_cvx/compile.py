@@ -27,6 +27,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
+from .certificate import Numbers, Proof
 from .errors import FormulationError
 from .linalg import Array, Factor
 from .modeling import Formulation, Program
@@ -88,6 +89,11 @@ class BoxQP:
         result = sor(factor.whiten(R), self.samples.terms(len(R)), **options)
         return result, factor.unwhiten(result.w)
 
+    def proof(self, S: Array, R: Array, plane: Array, a: Array) -> Proof:
+        """Return what a rigorous bound on the plane's gap follows from."""
+        ridge = np.append(np.full(S.shape[1] - 1, self.ridge[0]), self.ridge[1])
+        return Proof(S, R, plane, a, Numbers(*self.samples.terms(len(R))), ridge, self.near)
+
     def multipliers(self, result: SORResult) -> dict[str, Array]:
         """Return the dual variables by name."""
         return {"a": result.a}
@@ -135,7 +141,16 @@ class BoxLP:
         result = proximal_point(G, terms, **{k: v for k, v in options.items() if k not in ("start", "finish")})
         return result, result.w
 
-    def multipliers(self, result: SORResult, S: Array | None = None, R: Array | None = None) -> dict[str, Array]:
+    def proof(self, S: Array, R: Array, plane: Array, a: Array) -> Proof | None:
+        """Return what a rigorous bound on the plane's gap follows from; None without an identity block to repair by."""
+        G, terms, ends = self._assembled(S, R)
+        for block, end in zip(self.blocks, ends, strict=True):
+            if block.rows == "I" and block.samples.linear == 0:
+                free = (int(end) - S.shape[1], int(end))
+                return Proof(np.zeros((0, S.shape[1])), G, plane, a, Numbers(*terms), np.zeros(S.shape[1]), free=free)
+        return None
+
+    def multipliers(self, result: SORResult) -> dict[str, Array]:
         """Return the dual variables, all blocks in one vector named ``theta``."""
         return {"theta": result.a}
 

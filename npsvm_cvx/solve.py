@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .catalog import resolve
+from .certificate import Certificate, Proof
 from .compile import NotCompilable, compile
 from .errors import NPSVMError, unknown
 from .linalg import Array
@@ -43,6 +44,8 @@ class Solution:
     seconds : float
     solver : str
     multipliers : dict of str to array
+    proof : Proof or None
+        Of SOR: what a bound on the gap that includes rounding follows from.
     """
 
     plane: Array
@@ -56,6 +59,12 @@ class Solution:
     seconds: float
     solver: str
     multipliers: Mapping[str, Array] = field(default_factory=dict)
+    proof: Proof | None = None
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The proved gap, rounding included; None where there is no proof."""
+        return self.proof.check() if self.proof is not None else None
 
 
 def solve(
@@ -142,6 +151,7 @@ def solve(
             seconds,
             "sor",
             compiled.multipliers(result),
+            compiled.proof(near, margin, plane, result.a),
         )
     if name not in SOLVERS:
         raise unknown("solver", solver, ("sor", *SOLVERS))

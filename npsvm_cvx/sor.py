@@ -538,7 +538,7 @@ def proximal_point(
         if best.converged or late or idle >= patience or sweeps >= max_sweeps:
             status = "converged" if best.converged else "time limit" if late else "stalled" if idle else status
             break
-        inner, rho = max(inner / 4, 1e-14), rho / 1.2
+        inner, rho = max(inner / 4, 1e-12), rho / 1.2
     z = np.linalg.solve(r, best.w) / scale
     return SORResult(
         best.a * size, z, best.primal, best.dual, best.gap, best.relative_gap, sweeps, best.converged, status
