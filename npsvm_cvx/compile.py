@@ -284,7 +284,8 @@ def _read_qp(dual: Program, bare: Program, S: Array, R: Array, rng: np.random.Ge
     slope = (above - below) / (2 * step)
     linear = _round(slope - curvature * inside)
     constant = middle - linear * inside - curvature * inside**2 / 2
-    read = Coefficients(linear, curvature, lower, upper, _round(constant, size))
+    noise = abs(middle) + abs(linear * inside) + curvature * inside**2 / 2
+    read = Coefficients(linear, curvature, lower, upper, _round(constant, noise))
     for _ in range(4):
         a: Any = inside + step * rng.uniform(-1, 1, size=n)
         quadratic, rest = float((R @ (to_plane @ a)) @ a) / 2, read.terms(n).h(a)

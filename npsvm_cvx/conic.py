@@ -205,6 +205,18 @@ def standard_form(problem: cp.Problem) -> StandardForm:
     return Compiled(problem, "CLARABEL").form
 
 
+def linear_system(equalities: list[cp.Constraint], variables: list[cp.Variable]) -> tuple[Array, Array]:
+    """Return (A, b) with ``A x = b`` for affine equalities, x the variables one after the other."""
+    data, _, _ = cp.Problem(cp.Minimize(0), equalities).get_problem_data("CLARABEL")
+    form = _standard_form(data, "CLARABEL", 1.0)
+    where, matrix = data["param_prob"].var_id_to_col, form.A.toarray()
+    blocks = [
+        matrix[:, where[v.id] : where[v.id] + v.size] if v.id in where else np.zeros((len(matrix), v.size))
+        for v in variables
+    ]
+    return np.hstack(blocks), form.b
+
+
 def _standard_form(data: dict[str, Any], solver: str, sign: float) -> StandardForm:
     n = len(data["c"] if "c" in data else data["q"])
     dims = data["dims"]

@@ -15,7 +15,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.linalg
 
-from .conic import Infimum, ParametricMinimum, standard_form
+from .conic import Infimum, ParametricMinimum, linear_system
 from .linalg import Array
 from .modeling import Program
 
@@ -84,10 +84,8 @@ class DualDomain:
         self.basis: Array | None = None
         self.equation: tuple[Array, Array] | None = None
         if equalities:
-            form = standard_form(cp.Problem(cp.Minimize(cp.sum(stacked) * 0), equalities))
-            order = cp.Problem(cp.Minimize(cp.sum(stacked) * 0), equalities)
-            matrix = _columns(order, self.variables, form.A.toarray(), self.size)
-            self.equation = matrix, form.b
+            matrix, right = linear_system(equalities, self.variables)
+            self.equation = matrix, right
             self.basis = scipy.linalg.null_space(matrix)
 
     def put(self, theta: Array) -> None:
@@ -237,16 +235,3 @@ class DualDomain:
             return theta
         matrix, right = self.equation
         return theta - np.linalg.lstsq(matrix, matrix @ theta - right, rcond=None)[0]
-
-
-def _columns(problem: cp.Problem, variables: list[cp.Variable], matrix: Array, size: int) -> Array:
-    """Return the standard form's rows with its columns put in the order of ``variables``."""
-    data, _, _ = problem.get_problem_data("CLARABEL")
-    where = data["param_prob"].var_id_to_col
-    out = np.zeros((matrix.shape[0], size))
-    at = 0
-    for variable in variables:
-        if variable.id in where:
-            out[:, at : at + variable.size] = matrix[:, where[variable.id] : where[variable.id] + variable.size]
-        at += variable.size
-    return out

@@ -338,18 +338,21 @@ def _finish(rows: Array, terms: Terms, a: Array, target: float, deadline: float)
     for _ in range(_FINISH_ROUNDS):
         a, gap = _polish(rows, terms, _newton_round(rows, terms, a, delta, deadline))
         progress = gap < 0.5 * best_gap
-        idle = 0 if progress or delta > smallest else idle + 1
+        idle = 0 if progress or delta > _SETTLED_DELTA * size else idle + 1
         if gap < best_gap:
             best, best_gap = a, gap
-        if best_gap <= target or idle >= 3 or time.monotonic() > deadline:
+        if best_gap <= target or idle >= 4 or time.monotonic() > deadline:
             break
+        if gap > 2 * best_gap:  # delta is below what the rounding of the margins resolves
+            a = best
         # far from the solution's own scale a round moves little: go there faster
-        delta = max(delta / (10 if progress else 100), smallest)
+        delta = max(delta / (10 if progress or delta <= _SETTLED_DELTA * size else 100), smallest)
     return best
 
 
 _FINISH_ROUNDS = 40
-_SMALLEST_DELTA = 1e-9  # relative to the rows; below it the multipliers read off the margins are rounding
+_SETTLED_DELTA = 1e-9  # relative to the rows: from here on a round without progress counts against going on
+_SMALLEST_DELTA = 1e-15  # below it the multipliers read off the margins are rounding, whatever the data
 
 
 def _polish(rows: Array, terms: Terms, a: Array) -> tuple[Array, float]:

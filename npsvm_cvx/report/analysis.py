@@ -240,7 +240,7 @@ def _settings_table(frame: pd.DataFrame) -> Table:
         rows.append(
             [
                 str(kernel),
-                "own eps" if np.isnan(C1) else _power(C1),
+                "own" if np.isnan(C1) else _power(C1),
                 _power(C2),
                 passed,
                 failed,
@@ -253,7 +253,7 @@ def _settings_table(frame: pd.DataFrame) -> Table:
         )
     return Table(
         "Settings",
-        "The same evidence by kernel and (C1, C2); TWSVM and MBSVM have an eps of their own in place of C1.",
+        "The same evidence by kernel and (C1, C2); a formulation without C1 has a ridge of its own, at its default.",
         [
             "kernel",
             "C1",
