@@ -44,7 +44,7 @@ def problems():
     yield "second order", cp.Problem(cp.Minimize(3 * x[0] + 4 * x[1]), [cp.norm(x) <= 1]), -5.0
     # 2 - |x - 1|^2 on x >= 2: x = (2, 2), value 0
     yield "maximum", cp.Problem(cp.Maximize(2 - cp.sum_squares(x - 1)), [x >= 2]), 0.0
-    yield "constant", cp.Problem(cp.Minimize(cp.sum_squares(x) + 7), [x >= -1]), 7.0
+    yield "constant", cp.Problem(cp.Minimize(cp.sum_squares(x) + 7), [x >= 1]), 9.0
 
 
 @pytest.mark.parametrize(("problem", "value"), [p[1:] for p in problems()], ids=[p[0] for p in problems()])
