@@ -687,6 +687,9 @@ def invariances(instance: Instance) -> Iterator[Row]:
         changed, factor, back = formulation, 1.0, None
         if what == "row order":
             rows = S[rng.permutation(len(S))], R[rng.permutation(len(R))]
+        elif what == "repetition" and not hasattr(formulation, formulation.ridge):
+            yield _skip("invariances", f"repetition: there is no hyperparameter {formulation.ridge!r} to double")
+            continue
         elif what == "repetition":
             rows = np.vstack([S, S]), np.vstack([R, R])
             changed, factor = clone(formulation), 2.0

@@ -133,9 +133,9 @@ class StandardForm:
             for size in self.cones.soc:
                 constraints.append(cp.SOC(y[at], y[at + 1 : at + size]))
                 at += size
-            for _ in range(self.cones.exp):  # (u, v, w) is dual exponential: (u - v) <= u log(-w / u) ...
+            for _ in range(self.cones.exp):  # dual exponential: -u exp(v / u - 1) <= w, u < 0
                 u, v, w = y[at], y[at + 1], y[at + 2]
-                constraints.append(cp.constraints.ExpCone(v - u, -u, w))
+                constraints.append(cp.constraints.ExpCone(u - v, -u, w))
                 at += 3
         constraints.append(gradient == 0)
         return cp.Problem(cp.Maximize(value), constraints)
@@ -234,10 +234,20 @@ def _standard_form(data: dict[str, Any], solver: str, sign: float) -> StandardFo
         A = sp.vstack([M for M, _ in parts]) if parts else sp.csc_array((0, n))
         b = np.concatenate([v for _, v in parts]) if parts else np.zeros(0)
         cones = Cones(dims.zero, dims.nonneg, tuple(dims.soc), dims.exp)
+        if dims.exp:
+            order = _ecos_order(len(b), dims.exp)
+            A, b = sp.csr_array(A)[order], b[order]
     else:
         A, b = data["A"], data["b"]
         cones = Cones(dims.zero, dims.nonneg, tuple(dims.soc), dims.exp)
     return StandardForm(P, c, sp.csc_array(A), np.asarray(b, float), offset, cones, sign)
+
+
+def _ecos_order(rows: int, exponentials: int) -> Any:
+    """Return the rows with ECOS's exponential cones, stored as (x, z, y), put into the order (x, y, z)."""
+    order = np.arange(rows)
+    cones = order[rows - 3 * exponentials :].reshape(-1, 3)
+    return np.concatenate([order[: rows - 3 * exponentials], cones[:, [0, 2, 1]].ravel()])
 
 
 def _linear_term(data: dict[str, Any]) -> tuple[Array, float]:
@@ -259,6 +269,8 @@ def _raw_point(raw: Any, solver: str, form: StandardForm) -> tuple[Array, Array]
             return none
         parts = [raw["y"], raw["z"]]
         x, y = np.asarray(raw["x"], float), np.concatenate([p for p in parts if p is not None])
+        if len(y) == len(form.b):
+            y = y[_ecos_order(len(y), form.cones.exp)]
     elif solver == "OSQP":
         if raw.x is None:
             return none

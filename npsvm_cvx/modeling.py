@@ -90,6 +90,8 @@ class Program:
         for name, constraint in constraints.items():
             if not isinstance(constraint, cp.constraints.constraint.Constraint):
                 raise FormulationError(f"constraint [{name}] is {_kind(constraint)}, not a CVXPY constraint.")
+        if not isinstance(plane, str | cp.Expression):
+            raise FormulationError(f"the plane is {_kind(plane)}, not an expression or the name of a constraint.")
         self.objective = objective
         self.constraints = dict(constraints)
         self.plane = plane
@@ -285,10 +287,8 @@ def _check_program(program: Program, where: str, form: str, d: int) -> None:
         if program.plane not in program.constraints:
             raise FormulationError(f"{where}: the plane is the multiplier of [{program.plane}], which is not there.")
         shape = program.constraints[program.plane].shape
-    elif isinstance(program.plane, cp.Expression):
-        shape = program.plane.shape
     else:
-        raise FormulationError(f"{where}: the plane is {_kind(program.plane)}, not an expression or a name.")
+        shape = program.plane.shape
     if shape != (d,):
         raise FormulationError(f"{where}: the plane has shape {shape}, not ({d},), the columns of S and R.")
     if not program.is_convex:

@@ -82,7 +82,7 @@ class ProgramSolution:
     multipliers : dict of str to array
         Of a dual: the declared multiplier expressions.  Of a primal: the solver's, by constraint.
     sides : dict of str to array
-        ``lhs - rhs`` of each named constraint.
+        ``lhs - rhs`` of each named constraint (cones have none).
     residuals : Residuals or None
         On the standard form.
     seconds : float
@@ -200,7 +200,7 @@ def solve_program(
         value=float(program.objective.value),
         plane=program.plane_value(),
         multipliers={k: np.array(e.value) for k, e in declared.items() if e.value is not None},
-        sides={k: np.array(c.expr.value, dtype=float) for k, c in program.constraints.items()},
+        sides={k: np.array(c.expr.value, dtype=float) for k, c in program.constraints.items() if len(c.args) < 3},
         residuals=compiled.form.residuals(x, y),
         seconds=seconds,
     )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -109,9 +109,10 @@ class SORResult:
     a : (l,) array
         Multipliers, inside their domain exactly.
     w : (d,) array
-        ``F'a``, the plane in whitened coordinates.
+        The plane in whitened coordinates, ``F'a`` or nearer the optimum.
     primal, dual, gap : float
-        Objective values at w and a, and the sum of the brackets, an upper bound on either's distance to optimal.
+        Objective values at w and a, and their difference as a sum of nonnegative terms, an upper bound on either's
+        distance to optimal.
     relative_gap : float
         ``gap / max(|primal|, |dual|)``.
     sweeps : int
@@ -169,16 +170,17 @@ def _sweep(  # pragma: no cover - compiled
                 w[j] += change * row[j]
 
 
-def compress(F: Array) -> Array:
-    """Return rows with the same inner products in no more columns than rows.
+def compress(F: Array) -> tuple[Array, Array | None]:
+    """Return rows with the same inner products in no more columns than rows, and the basis that leads back.
 
-    With more columns than rows the sweep would pay for coordinates no row distinguishes.
+    With more columns than rows the sweep would pay for coordinates no row distinguishes.  A whitened plane w of the
+    new rows is ``basis @ w`` of the old; None stands for the identity.
     """
     l, d = F.shape
     if d <= l:
-        return np.ascontiguousarray(F, dtype=float)
-    r = np.asarray(np.linalg.qr(F.T, mode="r"))
-    return np.ascontiguousarray(r.T)
+        return np.ascontiguousarray(F, dtype=float), None
+    basis, r = np.linalg.qr(F.T)
+    return np.ascontiguousarray(r.T), basis
 
 
 def sor(
@@ -242,7 +244,7 @@ def sor(
         raise ValueError(f"relaxation={relaxation!r} must lie in (0, 2).")
     if not tol >= 0:
         raise ValueError(f"tol={tol!r} must be nonnegative.")
-    rows = compress(rows)
+    rows, basis = compress(rows)
     norms = np.einsum("ij,ij->i", rows, rows)
     _refuse_unbounded(norms, terms)
     begin = np.zeros(n) if start is None else np.array(start, dtype=float)
@@ -258,9 +260,9 @@ def sor(
     sweeps, interval, idle, last = 0, 1, 0, best.dual
     while not best.converged and idle < _PATIENCE:
         if sweeps >= max_sweeps:
-            return _with_status(rows, F, best, sweeps, "iteration limit")
+            return _ended(best, basis, sweeps, "iteration limit")
         if time.monotonic() > deadline:
-            return _with_status(rows, F, best, sweeps, "time limit")
+            return _ended(best, basis, sweeps, "time limit")
         for _ in range(min(interval, max_sweeps - sweeps)):
             _sweep(rows, norms, *numbers, a, w, relaxation, rng.permutation(n))
             sweeps += 1
@@ -268,16 +270,16 @@ def sor(
         now = _score(rows, terms, a, w, sweeps, tol)
         if finish and not now.converged and sweeps > 2 and min(rows.shape) <= _LARGEST_SYSTEM:
             scale = max(abs(now.primal), abs(now.dual)) if np.isfinite(now.primal) else abs(now.dual)
-            a = _finish(rows, terms, a, tol * scale, deadline)
+            a, plane = _finish(rows, terms, a, tol * scale, deadline)
+            now = _score(rows, terms, a, plane, sweeps, tol)
             w = rows.T @ a
-            now = _score(rows, terms, a, w, sweeps, tol)
         # sweeps alone raise the dual while the gap, which is not monotone, may not fall for long
         rising = not finish and now.dual > last + 1e-14 * abs(now.dual)
         idle, last = 0 if now.gap < 0.9 * best.gap or rising else idle + 1, now.dual
         if now.gap <= best.gap or not np.isfinite(best.gap):
             best = now
         interval = min(interval + 1, 25)
-    return _with_status(rows, F, best, sweeps, "converged" if best.converged else "stalled")
+    return _ended(best, basis, sweeps, "converged" if best.converged else "stalled")
 
 
 _PATIENCE = 10  # gap evaluations without a tenth of progress before the iteration is called stalled
@@ -295,34 +297,30 @@ def _refuse_unbounded(norms: Array, terms: Terms) -> None:
 
 
 def _score(rows: Array, terms: Terms, a: Array, w: Array, sweeps: int, tol: float) -> SORResult:
-    t = rows @ w
-    gap = float(terms.brackets(a, t).sum())
-    dual = -float(w @ w) / 2 - terms.h(a)
+    image = rows.T @ a
+    gap = _gap(rows, terms, a, w, image)
+    dual = -float(image @ image) / 2 - terms.h(a)
     primal = dual + gap
     scale = max(abs(primal), abs(dual))
     relative = gap / scale if scale > 0 and np.isfinite(gap) else (0.0 if gap == 0 else np.inf)
     return SORResult(a.copy(), w.copy(), primal, dual, gap, relative, sweeps, relative <= tol, "")
 
 
-def _with_status(rows: Array, F: Array, result: SORResult, sweeps: int, status: str) -> SORResult:
-    w = result.w if rows.shape == F.shape else F.T @ result.a
-    return SORResult(
-        result.a,
-        w,
-        result.primal,
-        result.dual,
-        result.gap,
-        result.relative_gap,
-        result.sweeps,
-        result.converged,
-        status,
-    )
+def _gap(rows: Array, terms: Terms, a: Array, w: Array, image: Array) -> float:
+    """Return primal(w) - dual(a): the brackets, and ``|F'a - w|^2 / 2`` where w is not F'a."""
+    apart = image - w
+    return float(terms.brackets(a, rows @ w).sum() + apart @ apart / 2)
+
+
+def _ended(result: SORResult, basis: Array | None, sweeps: int, status: str) -> SORResult:
+    w = result.w if basis is None else basis @ result.w
+    return replace(result, w=w, sweeps=sweeps, status=status)
 
 
 _LARGEST_SYSTEM = 3000  # columns beyond which one dense Newton step costs more than many sweeps
 
 
-def _finish(rows: Array, terms: Terms, a: Array, target: float, deadline: float) -> Array:
+def _finish(rows: Array, terms: Terms, a: Array, target: float, deadline: float) -> tuple[Array, Array]:
     r"""End on the exact solution by proximal rounds in a, each solved by Newton steps in w.
 
     A round maximises the dual less :math:`\tfrac{\delta}{2}|a - a_\mathrm{prev}|^2`.  Seen from the primal, the kinks
@@ -330,24 +328,31 @@ def _finish(rows: Array, terms: Terms, a: Array, target: float, deadline: float)
     is smooth, strongly convex and piecewise quadratic, so Newton's method with a line search ends in finitely many
     steps whatever ties, duplicates or dependent rows there are (the semismooth Newton augmented Lagrangian method of
     Li, Sun, Toh 2018).  Rounds with a smaller and smaller delta end at the solution.
+
+    Returns the multipliers and the plane.  On rows of large norm the plane is known to more digits than ``F'a``, whose
+    terms cancel.
     """
     size = float(np.mean(np.einsum("ij,ij->i", rows, rows) + terms.curvature))
     delta, smallest = 0.1 * size, _SMALLEST_DELTA * size
-    best, best_gap = a, np.inf
+    best, plane, best_gap = a, rows.T @ a, np.inf
     idle = 0
     for _ in range(_FINISH_ROUNDS):
-        a, gap = _polish(rows, terms, _newton_round(rows, terms, a, delta, deadline))
+        a, w = _newton_round(rows, terms, a, delta, deadline)
+        gap = _gap(rows, terms, a, w, rows.T @ a)
+        polished, polished_gap = _polish(rows, terms, a)
+        if polished_gap < gap:
+            a, gap, w = polished, polished_gap, rows.T @ polished
         progress = gap < 0.5 * best_gap
         idle = 0 if progress or delta > _SETTLED_DELTA * size else idle + 1
         if gap < best_gap:
-            best, best_gap = a, gap
+            best, plane, best_gap = a, w, gap
         if best_gap <= target or idle >= 4 or time.monotonic() > deadline:
             break
         if gap > 2 * best_gap:  # delta is below what the rounding of the margins resolves
             a = best
         # far from the solution's own scale a round moves little: go there faster
         delta = max(delta / (10 if progress or delta <= _SETTLED_DELTA * size else 100), smallest)
-    return best
+    return best, plane
 
 
 _FINISH_ROUNDS = 40
@@ -393,8 +398,8 @@ def _stationary(free: Array, curvature: Array, slope: Array) -> Array:
     return np.asarray(np.linalg.lstsq(free.T, inner, rcond=1e-13)[0])
 
 
-def _newton_round(rows: Array, terms: Terms, previous: Array, delta: float, deadline: float) -> Array:
-    """Solve one round; return its multipliers, exact to rounding unless the deadline came first."""
+def _newton_round(rows: Array, terms: Terms, previous: Array, delta: float, deadline: float) -> tuple[Array, Array]:
+    """Solve one round; return its multipliers and plane, exact to rounding unless the deadline came first."""
     weight = 1.0 / (delta + terms.curvature)
     shift = delta * previous - terms.linear
     w = rows.T @ previous
@@ -404,13 +409,13 @@ def _newton_round(rows: Array, terms: Terms, previous: Array, delta: float, dead
 
     t = rows @ w
     a = multipliers(t)
-    best, best_size, idle = a, np.inf, 0
+    best, plane, best_size, idle = a, w, np.inf, 0
     for _ in range(_NEWTON_STEPS):
         gradient = w - rows.T @ a
         size = float(np.linalg.norm(gradient))
         idle = 0 if size < 0.5 * best_size else idle + 1
         if size < best_size:
-            best, best_size = a, size
+            best, plane, best_size = a, w, size
         scale = float(np.linalg.norm(w))
         settled = size <= 1e-15 * scale or (idle >= 2 and best_size <= 1e-7 * scale)
         if settled or idle >= 25 or time.monotonic() > deadline:
@@ -428,7 +433,7 @@ def _newton_round(rows: Array, terms: Terms, previous: Array, delta: float, dead
         if idle:
             t = rows @ w  # the running update of t has drifted as far as the steps are now small
         a = multipliers(t)
-    return best
+    return best, plane
 
 
 _NEWTON_STEPS = 100

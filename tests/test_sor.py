@@ -305,9 +305,13 @@ def test_scales(scale):
 def test_more_features_than_samples():
     rng = np.random.default_rng(9)
     F = rng.normal(size=(8, 200))
-    assert compress(F).shape == (8, 8)
-    np.testing.assert_allclose(compress(F) @ compress(F).T, F @ F.T, rtol=1e-12, atol=1e-10)
-    np.testing.assert_array_equal(compress(F.T), F.T)
+    rows, basis = compress(F)
+    assert rows.shape == (8, 8)
+    np.testing.assert_allclose(rows @ rows.T, F @ F.T, rtol=1e-12, atol=1e-10)
+    np.testing.assert_allclose(rows @ basis.T, F, rtol=1e-12, atol=1e-10)
+    rows, basis = compress(F.T)
+    np.testing.assert_array_equal(rows, F.T)
+    assert basis is None
     terms = Terms.of(8, -1.0, 0.0, 0.0, 0.004)
     result = sor(F, terms, tol=1e-12)
     assert result.w.shape == (200,)
