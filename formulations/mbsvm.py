@@ -16,6 +16,7 @@ from npsvm_cvx.modeling import multiplier_variable, plane_from_dual, plane_varia
 
 class MBSVM(Formulation):
     scheme = "farthest"
+    invariances = ("row order", "repetition", "rotation")
     domain = {"eps": "[0, inf)"}
     ridge = "eps"
 

@@ -16,6 +16,7 @@ from npsvm_cvx.modeling import multiplier_variable, plane_from_dual, plane_varia
 
 class NPPC(Formulation):
     scheme = "farthest"
+    invariances = ("row order", "repetition", "rotation")
     domain = {"d": "(0, 1)"}
 
     def __init__(self, C1=1.0, C2=1.0, d=0.5):

@@ -17,6 +17,7 @@ from npsvm_cvx.modeling import multiplier_variable, plane_from_dual, plane_varia
 
 class SmoothTWSVM(Formulation):
     scheme = "farthest"
+    invariances = ("row order", "repetition", "rotation")
 
     def __init__(self, C1=1.0, C2=1.0):
         self.C1 = C1

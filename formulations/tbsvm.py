@@ -16,6 +16,7 @@ from npsvm_cvx.modeling import multiplier_variable, plane_from_dual, plane_varia
 
 class TBSVM(Formulation):
     scheme = "nearest"
+    invariances = ("row order", "repetition", "rotation")
 
     def __init__(self, C1=1.0, C2=1.0):
         self.C1 = C1

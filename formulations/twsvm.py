@@ -17,6 +17,7 @@ from npsvm_cvx.modeling import multiplier_variable, plane_from_dual, plane_varia
 
 class TWSVM(Formulation):
     scheme = "nearest"
+    invariances = ("row order", "repetition", "rotation")
     domain = {"eps": "[0, inf)"}
     ridge = "eps"
 

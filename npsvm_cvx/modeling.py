@@ -25,6 +25,8 @@ from .errors import CurvatureError, FormulationError, NPSVMError
 from .linalg import Array, Factor
 
 Scheme = Literal["farthest", "nearest"]
+SIDED = (cp.constraints.nonpos.Inequality, cp.constraints.zero.Equality)
+"""The constraints with a left and a right side, whose difference a multiplier multiplies."""
 
 
 def plane_variable(S: Array) -> cp.Variable:
@@ -199,13 +201,13 @@ class Formulation(_Hyperparameters):
         The hyperparameter that multiplies the plane's own norm; doubling it and every row leaves the plane as it is.
     invariances : tuple of str
         What must not change the plane: "row order", "repetition" (every row twice and ``ridge`` doubled),
-        "rotation" (of the features).
+        "rotation" (of the features).  The last two hold for sums over rows with a Euclidean ridge, and are declared.
     """
 
     scheme: ClassVar[Scheme] = "farthest"
     source: ClassVar[str] = ""
     ridge: ClassVar[str] = "C1"
-    invariances: ClassVar[tuple[str, ...]] = ("row order", "repetition", "rotation")
+    invariances: ClassVar[tuple[str, ...]] = ("row order",)
 
     def primal(self, S: Array, R: Array) -> Program:
         """Return the primal, a minimisation, for near rows S (m x d) and margin rows R (l x d)."""
@@ -257,6 +259,11 @@ class Formulation(_Hyperparameters):
                 have = ", ".join(f"[{c}]" for c in primal.constraints) or "none"
                 raise FormulationError(
                     f"{type(self).__name__}.dual gives a multiplier for [{name}]; the primal's constraints are {have}."
+                )
+            if not isinstance(primal.constraints[name], SIDED):
+                raise FormulationError(
+                    f"{type(self).__name__}.dual gives a multiplier for [{name}], which is a cone; write it as an "
+                    "inequality or equation, or leave its multiplier out."
                 )
             shape = primal.constraints[name].shape
             if expression.shape != shape:
@@ -322,6 +329,8 @@ class Framework(Formulation):
 
     with the plane :math:`z = M^{-1} R^\top a`.
     """
+
+    invariances: ClassVar[tuple[str, ...]] = ("row order", "repetition", "rotation")
 
     def __init__(self, loss: Loss, C1: float = 1.0, C2: float = 1.0) -> None:
         self.loss = loss

@@ -23,7 +23,7 @@ import numpy as np
 from .conic import Compiled, Residuals
 from .errors import NPSVMError, SolverError, unknown
 from .linalg import Array
-from .modeling import Program
+from .modeling import SIDED, Program
 
 # the neutral options, and what each solver calls them; "tol" may set several
 _OPTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -200,7 +200,7 @@ def solve_program(
         value=float(program.objective.value),
         plane=program.plane_value(),
         multipliers={k: np.array(e.value) for k, e in declared.items() if e.value is not None},
-        sides={k: np.array(c.expr.value, dtype=float) for k, c in program.constraints.items() if len(c.args) < 3},
+        sides={k: np.array(c.expr.value, dtype=float) for k, c in program.constraints.items() if isinstance(c, SIDED)},
         residuals=compiled.form.residuals(x, y),
         seconds=seconds,
     )
