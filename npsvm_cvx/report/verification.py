@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +158,8 @@ def _collect(work: list[Task], store: Store, jobs: int, on_progress: Progress | 
         on_progress(done, len(work), "")
     if todo:
         # spawned, not forked: BLAS and numba threads do not survive a fork
-        with ProcessPoolExecutor(min(jobs, len(todo)), mp_context=get_context("spawn")) as pool:
+        context = get_context("spawn")
+        with ProcessPoolExecutor(min(jobs, len(todo)), mp_context=context, initializer=_end_with_parent) as pool:
             pending: dict[Future[list[dict[str, Any]]], Task] = {pool.submit(run, task): task for task in todo}
             try:
                 while pending:
@@ -172,6 +176,18 @@ def _collect(work: list[Task], store: Store, jobs: int, on_progress: Progress | 
                 raise
     for task in work:
         yield from found[keys[task]]
+
+
+def _end_with_parent() -> None:
+    """End this worker when the process that started it is killed; it would else finish what nobody waits for."""
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait_for([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def run(task: Task) -> list[dict[str, Any]]:
