@@ -8,6 +8,7 @@ from pathlib import Path
 
 import cvxpy as cp
 import npsvm_cvx.formulations
+import numpy as np
 import oracle
 import pytest
 from sklearn.base import clone
@@ -112,7 +113,7 @@ def test_a_file_dropped_into_the_folder_is_available(tmp_path, monkeypatch):
     assert "dropped" in available()
     assert "_private" not in available()
     assert load("dropped").__name__ == "Mine"
-    monkeypatch.delitem(sys.modules, "npsvm_cvx.formulations.dropped")
+    sys.modules.pop("npsvm_cvx.formulations.dropped")
 
 
 @pytest.mark.parametrize(
@@ -297,3 +298,13 @@ def test_matrices_are_checked_before_the_file_sees_them():
         formulation.program("primal", S[:, :2], R)
     with pytest.raises(NPSVMError, match="finite"):
         formulation.program("primal", S * float("nan"), R)
+
+
+@pytest.mark.parametrize(("plane", "found"), [(None, "None"), (np.zeros(4), "a ndarray"), (3, "a int")])
+def test_a_plane_that_is_no_expression(plane, found):
+    class Given(Formulation):
+        def primal(self, S, R):
+            return Program(cp.Minimize(cp.sum_squares(cp.Variable(4))), {}, plane)
+
+    with pytest.raises(FormulationError, match=f"the plane is {found}"):
+        Given().program("primal", *oracle.matrices())

@@ -9,12 +9,12 @@ import oracle
 import pandas as pd
 import pytest
 
-from npsvm_cvx import Framework, Loss, Program, Reduction, load
+from npsvm_cvx import Formulation, Framework, Loss, Program, Reduction, load
 from npsvm_cvx import checks as module
 from npsvm_cvx.checks import CHECKS, Row
 from npsvm_cvx.errors import NPSVMError
 from npsvm_cvx.instance import ACCURATE, Instance
-from npsvm_cvx.modeling import multiplier_variable, plane_from_dual, plane_variable, whiten
+from npsvm_cvx.modeling import multiplier_variable, plane_from_dual, plane_variable, slack_variable, whiten
 from npsvm_cvx.verify import Verification, VerificationError, diagnose, seeded_instance, verify
 
 COLUMNS = ["check", "value", "tolerance", "status", "meaning"]
@@ -375,3 +375,36 @@ def test_kernels_and_schemes(kernel, scheme):
     answer = verify("hnpsvm", solvers=["clarabel"], kernel=kernel, scheme=scheme, max_planes=1)
     assert answer.passed, answer.diagnosis
     assert ("kernel" in answer.data) == (kernel != "linear")
+
+
+class Fixed(Formulation):
+    """A ridge of one, written into the file: there is no hyperparameter C1 for the check of repetition to double."""
+
+    def primal(self, S, R):
+        z, xi = plane_variable(S), slack_variable(R)
+        objective = cp.sum_squares(S @ z) / 2 + cp.sum_squares(z) / 2 + cp.sum(xi)
+        return Program(cp.Minimize(objective), {"margin": R @ z + xi >= 1, "slack": xi >= 0}, plane=z)
+
+    def dual(self, S, R):
+        F, a = whiten(S, R, 1.0), multiplier_variable(R)
+        objective = cp.Maximize(cp.sum(a) - cp.sum_squares(F.T @ a) / 2)
+        multipliers = {"margin": a, "slack": 1 - a}
+        return Program(objective, self.box(a), plane_from_dual(S, R, 1.0, a), multipliers)
+
+    def box(self, a):
+        return {"low": a >= 0, "high": a <= 1}
+
+
+def test_a_formulation_without_hyperparameters():
+    answer = verify(Fixed(), solvers=["clarabel"], max_planes=1)
+    assert answer.passed, answer.diagnosis
+
+
+@pytest.mark.parametrize("ridge", ["C9", "lam"])
+def test_a_ridge_that_names_no_hyperparameter_is_said(ridge):
+    class Misnamed(Fixed):
+        pass
+
+    Misnamed.ridge = ridge
+    answer = verify(Misnamed(), solvers=["clarabel"], max_planes=1)
+    assert answer.counts["fail"] == 0 or ridge in answer.diagnosis

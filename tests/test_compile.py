@@ -9,6 +9,7 @@ from npsvm_cvx import Formulation, Loss, Program, load
 from npsvm_cvx.catalog import resolve
 from npsvm_cvx.compile import BoxLP, BoxQP, Coefficients, NotCompilable, compile
 from npsvm_cvx.modeling import multiplier_variable, plane_from_dual, plane_variable, slack_variable, whiten
+from npsvm_cvx.verify import verify
 
 
 class Hinge(Formulation):
@@ -168,7 +169,7 @@ def test_a_ridge_of_zero_is_zero():
     assert compile(load("mbsvm")(C2=1.0, eps=0.0)).ridge == (0.0, 0.0)
 
 
-@pytest.mark.parametrize("C2", [2.0**-16, 1e-3, 1.0, 1e3, 2.0**20])
+@pytest.mark.parametrize("C2", [2.0**-20, 1e-3, 1.0, 1e3, 2.0**20])
 @pytest.mark.parametrize("name", sorted(oracle.TABLE))
 def test_weights_of_any_size_are_read(name, C2):
     p = oracle.params(name, 1.0, C2)
@@ -221,3 +222,16 @@ def test_the_linear_program_in_another_spelling():
     best = oracle.optimum("l1_ls_twsvm", {"C1": 0.5, "C2": 2.0}, S, R)
     assert result.primal == pytest.approx(best.value, rel=1e-8)
     assert oracle.primal_value("l1_ls_twsvm", {"C1": 0.5, "C2": 2.0}, S, R, z) == pytest.approx(best.value, rel=1e-8)
+
+
+@pytest.mark.parametrize("d", [0.1, 0.5, 0.9])
+def test_a_tiny_weight_keeps_its_constant(d):
+    # C2 d^2 / (4 (1 - d)) = 2^-20 / 8 for d = 1/2 must be read beside a
+    # curvature of 1e6: the primal's whole value is of its size
+    p = oracle.params("nppc", 1.0, 2.0**-20, d=d)
+    typed = oracle.TABLE["nppc"](p)
+    assert compile(load("nppc")(**p)).samples.constant == pytest.approx(typed.constant, rel=1e-6)
+
+
+def test_a_tiny_weight_raises_no_alarm():
+    assert verify(load("nppc")(C2=2.0**-20), solvers=["clarabel"], max_planes=1).counts["fail"] == 0

@@ -5,10 +5,11 @@ import numpy as np
 import oracle
 import pytest
 
-from npsvm_cvx import Program, load
+from npsvm_cvx import Loss, Program, load
 from npsvm_cvx.conic import Cones, ParametricMinimum, standard_form
 from npsvm_cvx.lagrangian import DualDomain, Lagrangian
 from npsvm_cvx.solvers import SOLVERS, solve_program
+from npsvm_cvx.verify import verify
 
 
 def test_distances_to_the_cones():
@@ -42,6 +43,9 @@ def problems():
     yield "linear", cp.Problem(cp.Minimize(3 * x[0] + 5 * x[1]), [cp.sum(x) == 2, x >= 0]), 6.0
     # x'(3, 4) on the unit disc: -5
     yield "second order", cp.Problem(cp.Minimize(3 * x[0] + 4 * x[1]), [cp.norm(x) <= 1]), -5.0
+    # exp(t) - t is least at 0; log t + log(2 - t) is 0 at t = 1
+    yield "exponential", cp.Problem(cp.Minimize(cp.exp(x[0]) - x[0] + cp.square(x[1]))), 1.0
+    yield "logarithm", cp.Problem(cp.Maximize(cp.log(x[0]) + cp.log(2 - x[0]) - cp.square(x[1]))), 0.0
     # 2 - |x - 1|^2 on x >= 2: x = (2, 2), value 0
     yield "maximum", cp.Problem(cp.Maximize(2 - cp.sum_squares(x - 1)), [x >= 2]), 0.0
     yield "constant", cp.Problem(cp.Minimize(cp.sum_squares(x) + 7), [x >= 1]), 9.0
@@ -169,3 +173,25 @@ def test_the_same_form_whatever_the_solver_stores(solver):
         found = solve_program(load(name)(**p).program("primal", S, R), solver)
         assert found.residuals.primal_value == pytest.approx(found.value, rel=1e-5)
         assert found.residuals.dual_value == pytest.approx(oracle.optimum(name, p, S, R).value, rel=1e-3)
+
+
+class Logistic(Loss):
+    """log(1 + exp(1 - t)), what a person tries first: no conjugate declared, so the conic dual stands in."""
+
+    def value(self, t):
+        return cp.logistic(1 - t)
+
+
+class LogisticWithConjugate(Logistic):
+    def conjugate(self, v):
+        return v - cp.entr(-v) - cp.entr(1 + v), [v >= -1, v <= 0]
+
+
+@pytest.mark.parametrize("loss", [Logistic, LogisticWithConjugate])
+def test_a_logistic_loss_is_verified(loss):
+    answer = verify(loss, solvers=["clarabel", "ecos"], max_planes=1)
+    assert answer.passed, answer.diagnosis
+    (conic,) = [row for row in answer.rows if row.check == "conic dual" and " at " not in row.meaning]
+    assert conic.status == "pass"
+    assert not [row for row in answer.rows if row.solver == "ecos" and row.status == "solver"]
+    assert np.isfinite(conic.value)

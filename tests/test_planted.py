@@ -236,10 +236,11 @@ def test_an_unchanged_copy_passes(tmp_path, name):
 def test_the_originals_raise_no_alarm_on_real_data(name, data, kernel, corner):
     # two classes with categories and gaps, three classes, and more columns than a class has rows
     formulation = load(name)(**oracle.params(name, *corner))
-    answer = verify(formulation, data, kernel=kernel, max_rows=60, max_planes=1)
+    # one general solver here; the unchanged copies above meet all three
+    answer = quick(formulation, data=data, kernel=kernel, max_rows=60)
     assert answer.passed, answer.diagnosis
     assert answer.counts["fail"] == 0
-    assert answer.counts["pass"] >= 14
+    assert answer.counts["pass"] >= 12
 
 
 @pytest.mark.parametrize("name", HINGES)

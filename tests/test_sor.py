@@ -5,6 +5,7 @@ import oracle
 import pytest
 from scipy.optimize import linprog
 
+from npsvm_cvx import load, solve
 from npsvm_cvx.linalg import Factor
 from npsvm_cvx.sor import SORResult, Terms, compress, proximal_point, sor
 
@@ -484,3 +485,21 @@ def test_the_proximal_loop_gives_up_where_nothing_improves():
     linear = np.r_[-np.ones(n), np.zeros(m + d + 1)]
     result = proximal_point(G, Terms.of(len(G), linear, 0.0, -box, box), tol=1e-9, time_limit=5.0)
     assert result.status != "time limit"
+
+
+@pytest.mark.parametrize(
+    ("name", "p", "value"),
+    [
+        # values by Clarabel, ECOS and OSQP on the primal, which agree to eight digits (absolute: Clarabel and ECOS)
+        ("pinball", {"C1": 2**-8, "C2": 1.0, "tau": 0.5}, 0.07370454665),
+        ("absolute", {"C1": 2**-8, "C2": 1.0}, 0.14155948195),
+    ],
+)
+def test_unscaled_features_and_a_two_sided_loss(name, p, value):
+    # features of several thousand, one near row: the whitened rows have singular values from 2e5 to 0.1, and F'a
+    # loses the digits that the plane itself keeps
+    rng = np.random.default_rng(0)
+    S = np.column_stack([1e3 * rng.normal(size=(1, 2)), np.ones(1)])
+    R = np.column_stack([1e3 * (rng.normal(size=(3, 2)) + 5), np.ones(3)])
+    result = solve(load(name)(**p), S, R, tol=1e-8)
+    assert result.primal == pytest.approx(value, rel=1e-6)
