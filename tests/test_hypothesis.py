@@ -63,19 +63,15 @@ def test_the_fast_solver_on_random_instances(name, data):
     p, formulation, arrays = compiled(name, corner, own)
     result, plane = arrays.solve(S, R, tol=1e-9, time_limit=5.0)
 
-    # it closes its gap, to what margins read off multipliers can be accurate to: t = F (F'a) for whitened rows F (and
-    # G z for the linear program), each sum with a rounding of its own.  Where F is badly conditioned (features of
-    # thousands, one near row, a tiny ridge) it may stall, and the gap must then cover what is missing
+    # it closes its gap, to what margins can be accurate to: t = F (F'a) for whitened rows F (and G z for the linear
+    # program), each sum with a rounding of its own
     F = arrays.factor(S).whiten(R) if name != "l1_ls_twsvm" else np.zeros((len(R), 1))
     a = np.abs(result.a[: len(R)])
     margins = np.abs(F) @ (np.abs(F).T @ a) + np.abs(R) @ np.abs(plane) + 1
     slope = float(np.abs(R @ plane - 1).max() + 1)  # of the steepest loss here, over C2
     rounding = 1e-13 * (p["C2"] * slope * float(margins.sum()) + float((np.abs(S) @ np.abs(plane)).sum()))
-    singular = np.linalg.svd(F, compute_uv=False)
-    kept = singular[singular > 1e-12 * singular.max()]
     assert result.gap >= 0
-    if not len(kept) or kept.max() <= 1e3 * kept.min():
-        assert result.gap <= 1e-7 * abs(result.primal) + rounding, result.status
+    assert result.gap <= 1e-7 * abs(result.primal) + rounding, result.status
     # its plane is worth what it says, by plain NumPy
     worth = oracle.primal_value(name, p, S, R, plane)
     assert worth == pytest.approx(result.primal, rel=1e-6, abs=rounding)
