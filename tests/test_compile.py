@@ -184,11 +184,10 @@ def test_the_primal_value_is_that_of_plain_numpy():
     rng = np.random.default_rng(0)
     S, R = oracle.matrices()
     for name in oracle.NAMES:
-        for p in oracle.settings(name):
-            z = rng.normal(size=4)
-            value = compile(load(name)(**p)).primal_value(S, R, z)
-            if name == "smooth_twsvm" or np.isfinite(value):
-                assert value == pytest.approx(oracle.primal_value(name, p, S, R, z), rel=1e-8), (name, p)
+        for p in oracle.settings(name)[::5]:
+            read = compile(load(name)(**p))
+            for z in rng.normal(size=(5, 4)):
+                assert read.primal_value(S, R, z) == pytest.approx(oracle.primal_value(name, p, S, R, z), rel=1e-8)
 
 
 def test_the_linear_program_in_another_spelling():
