@@ -18,24 +18,14 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from .terms import Array, Terms
+
 _U = 2.0**-53
 _TINY = np.finfo(float).tiny
-
-
-class Numbers(NamedTuple):
-    """``h_i(a) = linear_i a + curvature_i a^2 / 2 + constant`` on ``[lower_i, upper_i]``, an entry a sample."""
-
-    linear: Array
-    curvature: Array
-    lower: Array
-    upper: Array
-    constant: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -71,7 +61,7 @@ class Proof:
         Near rows and margin rows; for a linear program, R holds G and S is empty.
     z, a : arrays
         The plane and the multipliers.
-    numbers : Numbers
+    terms : Terms
     ridge : (d,) array
     near : float
     free : tuple of int or None
@@ -80,7 +70,7 @@ class Proof:
     Examples
     --------
     >>> one = np.ones(1)
-    >>> hinge = Numbers(-one, 0 * one, 0 * one, one)
+    >>> hinge = Terms(-one, 0 * one, 0 * one, one)
     >>> proof = Proof(np.zeros((1, 1)), 2 * np.ones((1, 1)), 0.5 * one, 0.25 * one, hinge, one)
     >>> Proof.from_json(proof.to_json()).check() == proof.check()
     True
@@ -90,7 +80,7 @@ class Proof:
     R: Array
     z: Array
     a: Array
-    numbers: Numbers
+    terms: Terms
     ridge: Array
     near: float = 1.0
     free: tuple[int, int] | None = None
@@ -98,11 +88,11 @@ class Proof:
     def check(self) -> Certificate:
         """Return what the proof proves, computed here and now."""
         if self.free is not None:
-            return certify_linear_program(self.R, self.z, self.a, self.numbers, slice(*self.free))
-        return certify(self.S, self.R, self.z, self.a, self.numbers, ridge=self.ridge, near=self.near)
+            return certify_linear_program(self.R, self.z, self.a, self.terms, slice(*self.free))
+        return certify(self.S, self.R, self.z, self.a, self.terms, ridge=self.ridge, near=self.near)
 
     def to_json(self) -> str:
-        """Return the proof and its claim as JSON; numbers are written so that they are read back to the bit."""
+        """Return the proof and its claim as JSON; terms are written so that they are read back to the bit."""
         certificate = self.check()
         fields = {
             "S": self.S,
@@ -110,14 +100,14 @@ class Proof:
             "z": self.z,
             "a": self.a,
             "ridge": self.ridge,
-            **{name: getattr(self.numbers, name) for name in ("linear", "curvature", "lower", "upper")},
+            **{name: getattr(self.terms, name) for name in ("linear", "curvature", "lower", "upper")},
         }
         return json.dumps(
             {
                 "format": _FORMAT,
                 "claim": {"gap": certificate.gap, "value": certificate.value},
                 "near": self.near,
-                "constant": self.numbers.constant,
+                "constant": self.terms.constant,
                 "free": self.free,
                 **{name: {"shape": np.shape(x), "values": np.ravel(x).tolist()} for name, x in fields.items()},
             }
@@ -132,10 +122,10 @@ class Proof:
                 raise ValueError(f"its format is {data['format']!r}, not {_FORMAT!r}")
             read = {name: np.array(data[name]["values"], dtype=float).reshape(data[name]["shape"]) for name in _ARRAYS}
             linear, curvature, lower, upper = (read[name] for name in _ARRAYS[5:])
-            numbers = Numbers(linear, curvature, lower, upper, float(data["constant"]))
+            terms = Terms(linear, curvature, lower, upper, float(data["constant"]))
             free = None if data["free"] is None else (int(data["free"][0]), int(data["free"][1]))
             S, R, z, a = (read[name] for name in _ARRAYS[:4])
-            return cls(S, R, z, a, numbers, read["ridge"], float(data["near"]), free)
+            return cls(S, R, z, a, terms, read["ridge"], float(data["near"]), free)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise ValueError(f"not a certificate: {error}") from None
 
@@ -145,7 +135,7 @@ _ARRAYS = ("S", "R", "z", "a", "ridge", "linear", "curvature", "lower", "upper")
 
 
 def certify(
-    S: Array, R: Array, z: Array, a: Array, numbers: Numbers, *, ridge: float | Array, near: float = 1.0
+    S: Array, R: Array, z: Array, a: Array, terms: Terms, *, ridge: float | Array, near: float = 1.0
 ) -> Certificate:
     r"""Bound the gap of a plane and multipliers of a box-constrained, separable quadratic dual.
 
@@ -156,8 +146,8 @@ def certify(
     z : (d,) array
         The plane.
     a : (l,) array
-        Multipliers; any finite numbers, put into their domain first.
-    numbers : Numbers
+        Multipliers; any finite terms, put into their domain first.
+    terms : Terms
         ``h_i``, whose entries are taken as exact.
     ridge : float or (d,) array
         Diagonal of ``M - near S'S``.  Where it is zero the bound is finite only if r is zero there.
@@ -167,7 +157,7 @@ def certify(
     Raises
     ------
     ValueError
-        Shapes that disagree, or numbers that are not finite.
+        Shapes that disagree, or terms that are not finite.
 
     Examples
     --------
@@ -175,15 +165,15 @@ def certify(
 
     >>> import numpy as np
     >>> one = np.ones(1)
-    >>> hinge = Numbers(-one, 0 * one, 0 * one, one)
+    >>> hinge = Terms(-one, 0 * one, 0 * one, one)
     >>> certify(np.zeros((1, 1)), 2 * np.ones((1, 1)), 0.5 * one, 0.25 * one, hinge, ridge=1.0).gap < 1e-15
     True
     """
     c = np.broadcast_to(np.asarray(ridge, dtype=float), z.shape)
     _check(S, R, z, a, c)
-    a = np.clip(a, numbers.lower, numbers.upper)
+    a = np.clip(a, terms.lower, terms.upper)
     t, t_error = _product(R, z, np.zeros_like(z))
-    brackets = _bracket(numbers, a, _down(t - t_error), _up(t + t_error))
+    brackets = _bracket(terms, a, _down(t - t_error), _up(t + t_error))
 
     y, y_error = _product(S, z, np.zeros_like(z))
     Sy, Sy_error = _product(S.T, y, y_error)
@@ -195,11 +185,11 @@ def certify(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         squares = np.where(r == 0, 0.0, _up(_up(r * r) / _down(2 * c)))
     gap = _sum_up(np.concatenate([brackets, squares]))
-    value = near * float(y @ y) / 2 + float(c @ (z * z)) / 2 + float(_phi(numbers, t).sum()) - numbers.constant
+    value = near * float(y @ y) / 2 + float(c @ (z * z)) / 2 + float(terms.phi(t).sum()) - terms.constant
     return Certificate(gap, value)
 
 
-def certify_linear_program(G: Array, z: Array, a: Array, numbers: Numbers, free: slice) -> Certificate:
+def certify_linear_program(G: Array, z: Array, a: Array, terms: Terms, free: slice) -> Certificate:
     r"""Bound the gap of a plane and multipliers of ``max -c'a`` subject to ``G'a = 0`` and boxes that hold zero.
 
     Parameters
@@ -210,7 +200,7 @@ def certify_linear_program(G: Array, z: Array, a: Array, numbers: Numbers, free:
     a : (n,) array
         Multipliers, not necessarily feasible.  Those of ``free`` are recomputed from the others and all are then
         shrunk into their boxes, which keeps the equation: the repaired point is exactly feasible.
-    numbers : Numbers
+    terms : Terms
         Curvature zero; ``linear`` zero on ``free``.
     free : slice
         The rows of the identity block.
@@ -220,30 +210,30 @@ def certify_linear_program(G: Array, z: Array, a: Array, numbers: Numbers, free:
     d = G.shape[1]
     if block.shape != (d, d) or not np.array_equal(block, scale * np.eye(d)) or scale == 0:
         raise ValueError("the free rows must be a nonzero multiple of the identity.")
-    if (numbers.curvature != 0).any() or (numbers.linear[free] != 0).any():
+    if (terms.curvature != 0).any() or (terms.linear[free] != 0).any():
         raise ValueError("a linear program has no curvature, and its free multipliers no cost.")
-    if (numbers.lower > 0).any() or (numbers.upper < 0).any() or not np.isfinite([numbers.lower, numbers.upper]).all():
+    if (terms.lower > 0).any() or (terms.upper < 0).any() or not np.isfinite([terms.lower, terms.upper]).all():
         raise ValueError("the boxes must be finite and hold zero.")
     _check(G, G, z, a, np.ones(d))
     rest = np.ones(len(a), dtype=bool)
     rest[free] = False
-    a = np.clip(a, numbers.lower, numbers.upper)
+    a = np.clip(a, terms.lower, terms.upper)
     needed, error = _product(G[rest].T, a[rest], np.zeros(int(rest.sum())))
     needed, error = -needed / scale, _up(_up(error / abs(scale)) + 2 * _U * np.abs(needed / scale) + _TINY)
     high, low = _up(needed + error), _down(needed - error)
     with np.errstate(divide="ignore", invalid="ignore"):
-        over = np.where(high > 0, _up(high / numbers.upper[free]), 0.0)
-        under = np.where(low < 0, _up(low / numbers.lower[free]), 0.0)
+        over = np.where(high > 0, _up(high / terms.upper[free]), 0.0)
+        under = np.where(low < 0, _up(low / terms.lower[free]), 0.0)
     shrink = float(_down(1.0 / max(1.0, float(np.max([over, under], initial=0.0)))))
 
     t, t_error = _product(G, z, np.zeros_like(z))
-    ends = [_phi_up(numbers, _down(t - t_error)), _phi_up(numbers, _up(t + t_error))]
+    ends = [_phi_up(terms, _down(t - t_error)), _phi_up(terms, _up(t + t_error))]
     primal = _sum_up(np.maximum(*ends))
     # the constant belongs to both values and cancels
-    dual = -_sum_up(_up(numbers.linear[rest] * a[rest])) * shrink
+    dual = -_sum_up(_up(terms.linear[rest] * a[rest])) * shrink
     dual = dual - abs(dual) * 2 * _U - _TINY
     gap = float(_up(np.float64(primal - dual)))
-    return Certificate(max(gap, 0.0), primal - numbers.constant)
+    return Certificate(max(gap, 0.0), primal - terms.constant)
 
 
 def _check(S: Array, R: Array, z: Array, a: Array, c: Array) -> None:
@@ -272,17 +262,17 @@ def _product(matrix: Array, vector: Array, vector_error: Array) -> tuple[Array, 
     return np.asarray(matrix @ vector), np.asarray(error)
 
 
-def _bracket(numbers: Numbers, a: Array, low: Array, high: Array) -> Array:
+def _bracket(terms: Terms, a: Array, low: Array, high: Array) -> Array:
     """Bound ``phi(t) + h(a) + a t = max_b [(b - a) g - curvature (b - a)^2 / 2]`` for t in [low, high].
 
     ``g = -(t + linear + curvature a)`` is the dual's slope at a.
     """
-    pull = numbers.curvature * a
-    rounding = 2 * _U * (np.abs(pull) + np.abs(numbers.linear)) + 4 * _TINY
-    offset = numbers.linear + pull
+    pull = terms.curvature * a
+    rounding = 2 * _U * (np.abs(pull) + np.abs(terms.linear)) + 4 * _TINY
+    offset = terms.linear + pull
     g_low, g_high = _down(-_up(high + _up(offset + rounding))), _up(-_down(low + _down(offset - rounding)))
-    rise = _reach(np.maximum(g_high, 0.0), _up(numbers.upper - a), numbers.curvature)
-    fall = _reach(np.maximum(-g_low, 0.0), _up(a - numbers.lower), numbers.curvature)
+    rise = _reach(np.maximum(g_high, 0.0), _up(terms.upper - a), terms.curvature)
+    fall = _reach(np.maximum(-g_low, 0.0), _up(a - terms.lower), terms.curvature)
     return np.maximum(rise, fall)
 
 
@@ -298,21 +288,11 @@ def _reach(slope: Array, room: Array, curvature: Array) -> Array:
     return np.minimum(np.where(slope == 0, 0.0, bent), np.maximum(cut, 0.0))
 
 
-def _phi(numbers: Numbers, t: Array) -> Array:
-    """``phi(t)`` without the constant, in floating point."""
-    slope = -(t + numbers.linear)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        flat = np.where(slope > 0, numbers.upper, np.where(slope < 0, numbers.lower, 0.0))
-        best = np.clip(np.where(numbers.curvature > 0, slope / numbers.curvature, flat), numbers.lower, numbers.upper)
-        value = slope * best - numbers.curvature * best**2 / 2
-    return np.where(slope == 0, 0.0, value) if (numbers.curvature == 0).all() else np.nan_to_num(value, posinf=np.inf)
-
-
-def _phi_up(numbers: Numbers, t: Array) -> Array:
+def _phi_up(terms: Terms, t: Array) -> Array:
     """Bound ``phi(t)`` without curvature: the better end of the box."""
-    low, high = _down(-_up(t + numbers.linear)), _up(-_down(t + numbers.linear))
+    low, high = _down(-_up(t + terms.linear)), _up(-_down(t + terms.linear))
     return np.maximum.reduce(
-        [_up(np.maximum(high, 0.0) * numbers.upper), _up(np.maximum(-low, 0.0) * -numbers.lower), np.zeros_like(t)]
+        [_up(np.maximum(high, 0.0) * terms.upper), _up(np.maximum(-low, 0.0) * -terms.lower), np.zeros_like(t)]
     )
 
 

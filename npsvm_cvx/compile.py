@@ -27,11 +27,13 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from .certificate import Numbers, Proof
+from .certificate import Proof
 from .errors import FormulationError
 from .linalg import Array, Factor
 from .modeling import Formulation, Program
-from .sor import SORResult, Terms, proximal_point, sor
+from .proximal import proximal_point
+from .sor import SORResult, sor
+from .terms import Terms
 
 _EXACT = 1e-9  # relative error allowed in a reading; evaluations are exact to rounding
 
@@ -92,7 +94,7 @@ class BoxQP:
     def proof(self, S: Array, R: Array, plane: Array, a: Array) -> Proof:
         """Return what a rigorous bound on the plane's gap follows from."""
         ridge = np.append(np.full(S.shape[1] - 1, self.ridge[0]), self.ridge[1])
-        return Proof(S, R, plane, a, Numbers(*self.samples.terms(len(R))), ridge, self.near)
+        return Proof(S, R, plane, a, self.samples.terms(len(R)), ridge, self.near)
 
     def multipliers(self, result: SORResult) -> dict[str, Array]:
         """Return the dual variables by name."""
@@ -147,7 +149,7 @@ class BoxLP:
         for block, end in zip(self.blocks, ends, strict=True):
             if block.rows == "I" and block.samples.linear == 0:
                 free = (int(end) - S.shape[1], int(end))
-                return Proof(np.zeros((0, S.shape[1])), G, plane, a, Numbers(*terms), np.zeros(S.shape[1]), free=free)
+                return Proof(np.zeros((0, S.shape[1])), G, plane, a, terms, np.zeros(S.shape[1]), free=free)
         return None
 
     def multipliers(self, result: SORResult) -> dict[str, Array]:

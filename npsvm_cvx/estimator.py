@@ -30,9 +30,11 @@ from .errors import unknown
 from .linalg import Array
 from .modeling import Formulation, Loss, Scheme
 from .planes import DISTANCES, SCHEMES, Distance, Rows, ZeroNormalWarning, class_matrices, distances
+from .proximal import proximal_point
 from .solve import Solution, solve
 from .solvers import SOLVERS
-from .sor import SORResult, Terms, proximal_point, sor
+from .sor import SORResult, sor
+from .terms import Terms
 
 _BLOCK = 2**22  # entries of the rows held at once in prediction: 32 MB
 _FLAT = 1e-10  # a plane whose value varies by less than this times |b| over the training samples has w = 0

@@ -166,9 +166,7 @@ def assert_table(bunch, table, colour=True):
     assert list(bunch.target.index) == list(range(len(table)))
 
 
-@pytest.mark.parametrize(
-    ("name", "sep"), [("t.csv", ","), ("t.csv.gz", ","), ("t.tsv", "\t"), ("t.tsv.gz", "\t")]
-)
+@pytest.mark.parametrize(("name", "sep"), [("t.csv", ","), ("t.csv.gz", ","), ("t.tsv", "\t"), ("t.tsv.gz", "\t")])
 def test_csv_round_trip(tmp_path, table, name, sep):
     table.to_csv(tmp_path / name, sep=sep, index=False)
     bunch = load_file(tmp_path / name)
@@ -251,17 +249,13 @@ def test_parquet_round_trip(tmp_path, table):
 
 def test_parquet_without_pyarrow_names_the_extra(write, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(
-        ImportError, match=r"t\.parquet' is Parquet and pyarrow is not installed; .*\[parquet\]"
-    ):
+    with pytest.raises(ImportError, match=r"t\.parquet' is Parquet and pyarrow is not installed; .*\[parquet\]"):
         load_file(write("t.parquet", "PAR1"))
 
 
 def test_parquet_that_is_none(write):
     pytest.importorskip("pyarrow", reason="needs the parquet extra")
-    with pytest.raises(
-        ValueError, match=r"path: .*t\.parquet' cannot be read .*check that it is a Parquet table"
-    ):
+    with pytest.raises(ValueError, match=r"path: .*t\.parquet' cannot be read .*check that it is a Parquet table"):
         load_file(write("t.parquet", "x,y\n1,a\n"))
 
 
@@ -377,9 +371,7 @@ def test_categories_are_imputed_by_mode_and_one_hot():
     assert steps.transform(later)[:, 1:].tolist() == [[0, 0, 0, 1], [0, 1, 1, 0]]
 
 
-@pytest.mark.parametrize(
-    ("name", "width"), [("car", 21), ("votes", 32), ("heart_statlog", 20), ("hepatitis", 19)]
-)
+@pytest.mark.parametrize(("name", "width"), [("car", 21), ("votes", 32), ("heart_statlog", 20), ("hepatitis", 19)])
 def test_widths(name, width):
     # car 4+4+4+3+3+3 values; votes y and n; heart 10 numbers, chest pain 4, ECG 3, thal 3; hepatitis as it is
     assert as_arrays(load_dataset(name))[0].shape[1] == width
@@ -458,16 +450,12 @@ def test_wrong_kinds(kinds, message):
 
 # Percent, from the table "SVC check" in PROVENANCE.md, which other code computed; only sets without nominal
 # columns, since that code took numeric codes as numbers throughout.
-@pytest.mark.parametrize(
-    ("name", "percent"), [("hepatitis", 83.46), ("wpbc", 78.32), ("wine", 95.52), ("iris", 96.67)]
-)
+@pytest.mark.parametrize(("name", "percent"), [("hepatitis", 83.46), ("wpbc", 78.32), ("wine", 95.52), ("iris", 96.67)])
 def test_accuracy_inside_folds_is_what_provenance_states(name, percent):
     bunch = load_dataset(name)
     folds = StratifiedKFold(10, shuffle=True, random_state=0)
     model = make_pipeline(preprocessor(bunch), SVC(kernel="linear"))
-    assert 100 * cross_val_score(model, bunch.data, bunch.target, cv=folds).mean() == pytest.approx(
-        percent, abs=0.005
-    )
+    assert 100 * cross_val_score(model, bunch.data, bunch.target, cv=folds).mean() == pytest.approx(percent, abs=0.005)
 
 
 # --- subsamples ----------------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from npsvm_cvx.instance import ACCURATE
 from npsvm_cvx.lagrangian import DualDomain
 from npsvm_cvx.planes import class_matrices, decide, distances
 from npsvm_cvx.solvers import solve_program
-from npsvm_cvx.sor import Terms, sor
+from npsvm_cvx.sor import sor
+from npsvm_cvx.terms import Terms
 
 FEW = settings(deadline=None, derandomize=True, max_examples=15, suppress_health_check=list(HealthCheck))
 MANY = settings(deadline=None, derandomize=True, max_examples=150, suppress_health_check=list(HealthCheck))

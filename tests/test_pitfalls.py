@@ -21,8 +21,10 @@ from npsvm_cvx.instance import ACCURATE, Instance
 from npsvm_cvx.linalg import Factor
 from npsvm_cvx.modeling import multiplier_variable, plane_from_dual, plane_variable, slack_variable, whiten
 from npsvm_cvx.planes import Rows, ZeroNormalWarning, class_matrices, decide, distances
+from npsvm_cvx.proximal import proximal_point
 from npsvm_cvx.solvers import SOLVERS, options_for, solve_program
-from npsvm_cvx.sor import Terms, proximal_point, sor
+from npsvm_cvx.sor import sor
+from npsvm_cvx.terms import Terms
 from npsvm_cvx.verify import verify
 
 

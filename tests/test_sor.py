@@ -7,7 +7,9 @@ from scipy.optimize import linprog
 
 from npsvm_cvx import load, solve
 from npsvm_cvx.linalg import Factor
-from npsvm_cvx.sor import SORResult, Terms, compress, proximal_point, sor
+from npsvm_cvx.proximal import proximal_point
+from npsvm_cvx.sor import SORResult, compress, sor
+from npsvm_cvx.terms import Terms
 
 HINGE = {"linear": -1.0, "lower": 0.0, "upper": 1.0}
 

@@ -1,0 +1,171 @@
+"""The end of the iteration: from multipliers near the optimum to the exact solution, by Newton steps.
+
+Arrays in, arrays out, as :mod:`npsvm_cvx.sor`, whose sweeps come before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+
+from .terms import Array, Terms
+
+
+def primal_dual_gap(rows: Array, terms: Terms, a: Array, w: Array, image: Array) -> float:
+    """Return primal(w) - dual(a): the brackets, and ``|F'a - w|^2 / 2`` where w is not F'a."""
+    apart = image - w
+    return float(terms.brackets(a, rows @ w).sum() + apart @ apart / 2)
+
+
+LARGEST_SYSTEM = 3000
+"""Rows or columns, whichever are fewer, beyond which one dense Newton step costs more than many sweeps."""
+
+
+def finish(rows: Array, terms: Terms, a: Array, target: float, deadline: float) -> tuple[Array, Array]:
+    r"""End on the exact solution by proximal rounds in a, each solved by Newton steps in w.
+
+    A round maximises the dual less :math:`\tfrac{\delta}{2}|a - a_\mathrm{prev}|^2`.  Seen from the primal, the kinks
+    of :math:`\phi_i` become quadratic pieces of curvature :math:`1/(\delta + \mathrm{curvature}_i)`: the problem in w
+    is smooth, strongly convex and piecewise quadratic, so Newton's method with a line search ends in finitely many
+    steps whatever ties, duplicates or dependent rows there are (the semismooth Newton augmented Lagrangian method of
+    Li, Sun, Toh 2018).  Rounds with a smaller and smaller delta end at the solution.
+
+    Returns the multipliers and the plane.  On rows of large norm the plane is known to more digits than ``F'a``, whose
+    terms cancel.
+    """
+    size = float(np.mean(np.einsum("ij,ij->i", rows, rows) + terms.curvature))
+    delta, smallest = 0.1 * size, _SMALLEST_DELTA * size
+    best, plane, best_gap = a, rows.T @ a, np.inf
+    idle = 0
+    for _ in range(_FINISH_ROUNDS):
+        a, w = _newton_round(rows, terms, a, delta, deadline)
+        gap = primal_dual_gap(rows, terms, a, w, rows.T @ a)
+        polished, polished_gap = _polish(rows, terms, a)
+        if polished_gap < gap:
+            a, gap, w = polished, polished_gap, rows.T @ polished
+        progress = gap < 0.5 * best_gap
+        idle = 0 if progress or delta > _SETTLED_DELTA * size else idle + 1
+        if gap < best_gap:
+            best, plane, best_gap = a, w, gap
+        if best_gap <= target or idle >= 4 or time.monotonic() > deadline:
+            break
+        if gap > 2 * best_gap:  # delta is below what the rounding of the margins resolves
+            a = best
+        # far from the solution's own scale a round moves little: go there faster
+        delta = max(delta / (10 if progress or delta <= _SETTLED_DELTA * size else 100), smallest)
+    return best, plane
+
+
+_FINISH_ROUNDS = 40
+_SETTLED_DELTA = 1e-9  # relative to the rows: from here on a round without progress counts against going on
+_SMALLEST_DELTA = 1e-15  # below it the multipliers read off the margins are rounding, whatever the data
+
+
+def _polish(rows: Array, terms: Terms, a: Array) -> tuple[Array, float]:
+    """Put the free multipliers where the gradient vanishes, as long as that lowers the gap; return a and its gap.
+
+    A round reads multipliers off margins divided by delta; this reads margins off multipliers, whose rounding a small
+    delta does not magnify.
+    """
+    gap = float(terms.brackets(a, rows @ (rows.T @ a)).sum())
+    for _ in range(3):
+        free = (a > terms.lower) & (a < terms.upper)
+        count = int(free.sum())
+        if not count or count > LARGEST_SYSTEM:
+            break
+        slope = (rows[free] @ (rows.T @ a)) + terms.linear[free] + terms.curvature[free] * a[free]
+        step = np.zeros_like(a)
+        step[free] = _stationary(rows[free], terms.curvature[free], slope)
+        moved = np.clip(a + step, terms.lower, terms.upper)
+        then = float(terms.brackets(moved, rows @ (rows.T @ moved)).sum())
+        if not then < gap:
+            break
+        a, gap = moved, then
+    return a, gap
+
+
+def _stationary(free: Array, curvature: Array, slope: Array) -> Array:
+    """Return p with ``(F_J F_J' + D) p = -slope``, of least norm, without forming the product."""
+    n, d = free.shape
+    if (curvature > 0).any():
+        free = np.hstack([free, np.diag(np.sqrt(curvature))])
+        d += n
+    if n <= d:
+        r = np.linalg.qr(free.T, mode="r")
+        pivots = np.abs(np.diag(r))
+        if pivots.min() > 1e-13 * pivots.max():
+            return -np.asarray(solve_triangular(r, solve_triangular(r, slope, trans="T")))
+    inner = np.linalg.lstsq(free, -slope, rcond=1e-13)[0]
+    return np.asarray(np.linalg.lstsq(free.T, inner, rcond=1e-13)[0])
+
+
+def _newton_round(rows: Array, terms: Terms, previous: Array, delta: float, deadline: float) -> tuple[Array, Array]:
+    """Solve one round; return its multipliers and plane, exact to rounding unless the deadline came first."""
+    weight = 1.0 / (delta + terms.curvature)
+    shift = delta * previous - terms.linear
+    w = rows.T @ previous
+
+    def multipliers(t: Array) -> Array:
+        return np.clip((shift - t) * weight, terms.lower, terms.upper)
+
+    t = rows @ w
+    a = multipliers(t)
+    best, plane, best_size, idle = a, w, np.inf, 0
+    for _ in range(_NEWTON_STEPS):
+        gradient = w - rows.T @ a
+        size = float(np.linalg.norm(gradient))
+        idle = 0 if size < 0.5 * best_size else idle + 1
+        if size < best_size:
+            best, plane, best_size = a, w, size
+        scale = float(np.linalg.norm(w))
+        settled = size <= 1e-15 * scale or (idle >= 2 and best_size <= 1e-7 * scale)
+        if settled or idle >= 25 or time.monotonic() > deadline:
+            break
+        free = (a > terms.lower) & (a < terms.upper)
+        step = -_solve_newton(rows[free], weight[free], gradient)
+        move = rows @ step
+        at, rate = float(step @ w), float(step @ step)
+
+        def slope(length: float, at: float = at, rate: float = rate, t: Array = t, move: Array = move) -> float:
+            return at + length * rate - float(move @ multipliers(t + length * move))
+
+        length = _least(slope)
+        w, t = w + length * step, t + length * move
+        if idle:
+            t = rows @ w  # the running update of t has drifted as far as the steps are now small
+        a = multipliers(t)
+    return best, plane
+
+
+_NEWTON_STEPS = 100
+
+
+def _least(slope: Callable[[float], float]) -> float:
+    """Return the minimiser on (0, 1] of a convex function with this derivative, which is negative at zero.
+
+    Function values could not tell the last steps apart; the derivative can.
+    """
+    if slope(1.0) <= 0:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+    return high if low == 0.0 else low
+
+
+def _solve_newton(free: Array, weight: Array, gradient: Array) -> Array:
+    """Solve ``(I + F_J' W F_J) p = gradient`` on the smaller side."""
+    n, d = free.shape
+    scaled = free * np.sqrt(weight)[:, None]
+    if n >= d:
+        system = scaled.T @ scaled
+        system[np.diag_indices(d)] += 1.0
+        return np.asarray(cho_solve(cho_factor(system, check_finite=False), gradient, check_finite=False))
+    system = scaled @ scaled.T
+    system[np.diag_indices(n)] += 1.0
+    inner = cho_solve(cho_factor(system, check_finite=False), scaled @ gradient, check_finite=False)
+    return np.asarray(gradient - scaled.T @ inner)
