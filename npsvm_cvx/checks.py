@@ -1,67 +1,22 @@
-"""The checks, one function each: an instance in, rows of evidence out.  Draws no conclusion beyond its own row.
-
-A row's status is
-
-- ``pass`` or ``fail``: the check ran, and what it found concerns the formulation;
-- ``solver``: a solver did not deliver an answer accurate enough to conclude from, whatever it claimed;
-- ``skip``: the check does not apply, and the row says why.
-"""
+"""The checks, one function each: an instance in, rows of evidence out.  Draws no conclusion beyond its own row."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 import cvxpy as cp
 import numpy as np
 from sklearn.base import clone
 
-from .catalog import resolve
+from .claims import invariances, reductions
 from .compile import NotCompilable
 from .errors import CurvatureError
+from .evidence import PLANES, VALUES, Row, Status, compare_planes, fell_short, judged, relative, skipped
+from .fenchel import conjugate
 from .instance import ACCURATE, Instance
 from .linalg import Array
-from .modeling import Formulation, Framework, Reduction, conjugate_of
-from .solvers import ProgramSolution, solve_program
-
-Status = Literal["pass", "fail", "solver", "skip"]
-VALUES = 1e-6
-"""Relative tolerance on objective values."""
-PLANES = 1e-4
-"""Relative tolerance on the planes' values on the data."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One piece of evidence: what was checked, the figure, its tolerance, the status, and the sentence.
-
-    ``seconds`` and ``claim`` (a solver's own word for how it ended) go with the rows that judge one solve.
-    """
-
-    check: str
-    value: float
-    tolerance: float
-    status: Status
-    meaning: str
-    plane: str = ""
-    solver: str = ""
-    seconds: float = float("nan")
-    claim: str = ""
-
-
-def _row(check: str, value: float, tolerance: float, good: str, bad: str, solver: str = "") -> Row:
-    fine = bool(value <= tolerance)
-    return Row(check, float(value), tolerance, "pass" if fine else "fail", good if fine else bad, solver=solver)
-
-
-def _skip(check: str, why: str, solver: str = "") -> Row:
-    return Row(check, float("nan"), float("nan"), "skip", why, solver=solver)
-
-
-def _relative(one: float, two: float) -> float:
-    return abs(one - two) / max(abs(one), abs(two), 1e-300)
-
+from .solvers import ProgramSolution
 
 # --- what is declared ----------------------------------------------------------------------------------------
 
@@ -91,97 +46,6 @@ def curvature(instance: Instance) -> Iterator[Row]:
     yield Row("curvature", 0.0, 0.0, "pass", f"convex primal, concave dual, at {tried} settings of the hyperparameters")
 
 
-def conjugate(instance: Instance) -> Iterator[Row]:
-    """Fenchel-Young: the declared L* is ``sup_t (v t - L(t))``, inside, outside and on the edge of its domain."""
-    formulation = instance.formulation
-    if not isinstance(formulation, Framework):
-        yield _skip("conjugate", "not declared by a loss: the dual function is checked instead")
-        return
-    loss = formulation.loss
-    if loss.conjugate is None:
-        yield _skip("conjugate", "the loss declares no conjugate: the conic dual stands in")
-        return
-    low, high = _slopes(loss)
-    probes = _probes(low, high)
-    declared = [_declared_conjugate(loss, v) for v in probes]
-    worst, sentence = 0.0, ""
-    for v, (value, feasible) in zip(probes, declared, strict=True):
-        inside = low - 1e-9 <= v <= high + 1e-9
-        if inside != feasible:
-            where = "inside" if feasible else "outside"
-            truth = f"finite on [{low:.6g}, {high:.6g}]"
-            yield Row(
-                "conjugate",
-                abs(v),
-                0.0,
-                "fail",
-                f"conjugate domain: v = {v:.6g} is declared {where} the domain, but sup_t (v t - L(t)) is {truth}",
-            )
-            return
-        if not inside:
-            continue
-        supremum = _supremum(loss, v)
-        error = abs(value - supremum) / max(1.0, abs(supremum), abs(value))
-        if error > worst:
-            worst = error
-            sentence = f"conjugate value: at v = {v:.6g} declared {value:.8g}, sup_t (v t - L(t)) is {supremum:.8g}"
-    yield _row(
-        "conjugate", worst, 1e-7, f"L* is the supremum on [{low:.4g}, {high:.4g}] and infinite outside", sentence
-    )
-
-
-def _loss_at(loss: object, t: Array) -> Array:
-    value = loss.value(cp.Constant(t)).value  # type: ignore[attr-defined]
-    return np.asarray(value, dtype=float).reshape(t.shape)
-
-
-def _slopes(loss: object) -> tuple[float, float]:
-    """The slopes of L at minus and plus infinity: the ends of the conjugate's domain."""
-    ends = []
-    for sign in (-1.0, 1.0):
-        t = sign * np.array([1e4, 2e4, 2e6, 4e6])
-        value = _loss_at(loss, t)
-        near, far = (value[1] - value[0]) / (t[1] - t[0]), (value[3] - value[2]) / (t[3] - t[2])
-        steady = np.isfinite(far) and abs(far - near) <= 1e-3 * max(1.0, abs(near))
-        ends.append(float(far) if steady else sign * np.inf)
-    snapped = [float(f"{e:.7g}") + 0.0 if np.isfinite(e) else e for e in ends]
-    return snapped[0], snapped[1]
-
-
-def _probes(low: float, high: float) -> list[float]:
-    left = low if np.isfinite(low) else -8.0
-    right = high if np.isfinite(high) else 8.0
-    width = max(right - left, 1.0)
-    inside = [left + share * (right - left) for share in (0.01, 0.13, 0.37, 0.5, 0.71, 0.99)]
-    edges = [e for e in (low, high) if np.isfinite(e)]
-    outside = [left - share * width for share in (0.01, 0.3, 2.0) if np.isfinite(low)]
-    outside += [right + share * width for share in (0.01, 0.3, 2.0) if np.isfinite(high)]
-    return [*inside, *edges, *outside]
-
-
-def _declared_conjugate(loss: object, v: float) -> tuple[float, bool]:
-    point = cp.Constant(np.array([v]))
-    value, domain = conjugate_of(loss, point)  # type: ignore[arg-type]
-    feasible = all(float(np.max(c.violation(), initial=0.0)) <= 1e-9 for c in domain)
-    got = value.value
-    return float("inf") if got is None else float(np.asarray(got).ravel()[0]), feasible
-
-
-def _supremum(loss: object, v: float) -> float:
-    """``sup_t (v t - L(t))`` by shrinking grids: the function is concave, so the best of a grid brackets it."""
-    low, high = -1e6, 1e6
-    best = -np.inf
-    for _ in range(60):
-        grid = np.linspace(low, high, 401)
-        value = v * grid - _loss_at(loss, grid)
-        at = int(np.nanargmax(value))
-        best = max(best, float(value[at]))
-        low, high = grid[max(at - 1, 0)], grid[min(at + 1, 400)]
-        if high - low < 1e-10:
-            break
-    return best
-
-
 # --- the derivation ------------------------------------------------------------------------------------------
 
 
@@ -189,10 +53,10 @@ def dual_function(instance: Instance) -> Iterator[Row]:
     """At random multipliers the declared dual objective is the infimum of the Lagrangian; outside, it is -inf."""
     dual = instance.dual
     if dual is None:
-        yield _skip("dual function", "no dual is declared: the conic dual stands in")
+        yield skipped("dual function", "no dual is declared: the conic dual stands in")
         return
     if not dual.multipliers:
-        yield _skip("dual function", "the dual does not say what the multipliers are")
+        yield skipped("dual function", "the dual does not say what the multipliers are")
         return
     lagrangian, domain = instance.lagrangian, instance.domain
     centre, points = instance.points
@@ -235,7 +99,7 @@ def dual_function(instance: Instance) -> Iterator[Row]:
             sentence = f"declared {declared:.8g}, infimum of the Lagrangian {infimum.value:.8g}"
     tolerance = 1e-8 if exact else 1e-7
     explained = _explain_dual(instance, points) if worst > tolerance else None
-    yield _row(
+    yield judged(
         "dual function",
         worst,
         tolerance,
@@ -316,7 +180,7 @@ def weak_duality(instance: Instance) -> Iterator[Row]:
     """No declared dual value exceeds the primal's optimum."""
     best = instance.best_primal()
     if instance.dual is None:
-        yield _skip("weak duality", "no dual is declared")
+        yield skipped("weak duality", "no dual is declared")
     elif best is None:
         yield Row("weak duality", float("nan"), VALUES, "solver", "no solver solved the primal accurately")
     else:
@@ -324,7 +188,7 @@ def weak_duality(instance: Instance) -> Iterator[Row]:
         solved = instance.best_dual()
         values = [*points, solved.value] if solved is not None else points
         excess = max([0.0, *((value - best.value) / max(abs(best.value), 1e-300) for value in values)])
-        yield _row(
+        yield judged(
             "weak duality",
             excess,
             VALUES + best.error,
@@ -336,18 +200,18 @@ def weak_duality(instance: Instance) -> Iterator[Row]:
 def strong_duality(instance: Instance) -> Iterator[Row]:
     """The primal's value by one solver is the dual's by another."""
     if instance.dual is None:
-        yield _skip("strong duality", "no dual is declared")
+        yield skipped("strong duality", "no dual is declared")
         return
     for name, primal in instance.primal_solutions.items():
         dual = instance.best_dual(other_than=name)
         if primal.error > ACCURATE:
-            yield _solver_row("strong duality", primal, "primal")
+            yield fell_short("strong duality", primal, "primal")
             continue
         if dual is None:
             yield _no_dual(instance, name)
             continue
-        error = _relative(primal.value, dual.value)
-        yield _row(
+        error = relative(primal.value, dual.value)
+        yield judged(
             "strong duality",
             error,
             VALUES + primal.error + dual.error,
@@ -372,31 +236,6 @@ def _no_dual(instance: Instance, name: str) -> Row:
     return Row("strong duality", float("nan"), VALUES, "solver", "no solver solved the dual accurately", solver=name)
 
 
-def _solver_row(check: str, solution: ProgramSolution, what: str) -> Row:
-    claim = f"{solution.solver} says {solution.status!r} of the {what}"
-    if solution.plane is None:
-        return Row(
-            check,
-            float("inf"),
-            ACCURATE,
-            "solver",
-            f"{claim} ({solution.detail})",
-            solver=solution.solver,
-            seconds=solution.seconds,
-            claim=solution.status,
-        )
-    return Row(
-        check,
-        solution.error,
-        ACCURATE,
-        "solver",
-        f"{claim}; its residuals are {solution.error:.1e}: the solver, not the formulation",
-        solver=solution.solver,
-        seconds=solution.seconds,
-        claim=solution.status,
-    )
-
-
 def conic_dual(instance: Instance) -> Iterator[Row]:
     """The dual that CVXPY's standard form of the primal implies has the declared dual's value."""
     implied = instance.conic_dual_value
@@ -407,8 +246,8 @@ def conic_dual(instance: Instance) -> Iterator[Row]:
             "conic dual", float("nan"), VALUES, "solver", f"the conic dual or the {what} was not solved accurately"
         )
         return
-    error = _relative(implied, against.value)
-    yield _row(
+    error = relative(implied, against.value)
+    yield judged(
         "conic dual",
         error,
         VALUES + ACCURATE,
@@ -425,7 +264,7 @@ def kkt(instance: Instance) -> Iterator[Row]:
     for what, solutions in (("primal", instance.primal_solutions), ("dual", instance.dual_solutions)):
         for solution in solutions.values():
             if solution.error > ACCURATE:
-                yield _solver_row("KKT", solution, what)
+                yield fell_short("KKT", solution, what)
                 continue
             assert solution.residuals is not None
             r = solution.residuals
@@ -462,7 +301,7 @@ def _declared_pair(instance: Instance, primal: ProgramSolution, dual: ProgramSol
                 worst, sentence = negative, f"the declared multiplier of [{name}] is negative"
     # products of a multiplier's and a slack's error: the square root of the gaps, at worst
     tolerance = PLANES + 10 * float(np.sqrt(primal.error + dual.error))
-    return _row(
+    return judged(
         "KKT",
         worst,
         tolerance,
@@ -476,7 +315,7 @@ def plane_from_dual(instance: Instance) -> Iterator[Row]:
     """The declared recovery gives the plane that minimises the Lagrangian, and the primal's at the optimum."""
     dual = instance.dual
     if dual is None:
-        yield _skip("plane from dual", "no dual is declared")
+        yield skipped("plane from dual", "no dual is declared")
         return
     if dual.multipliers and not isinstance(dual.plane, str) and instance.lagrangian.minimum.linear:
         yield _recovery(instance)
@@ -487,10 +326,10 @@ def plane_from_dual(instance: Instance) -> Iterator[Row]:
             yield Row("plane from dual", float("nan"), PLANES, "solver", "no solver solved the primal accurately")
             return
         if solution.error > ACCURATE or solution.plane is None:
-            rows.append(_solver_row("plane from dual", solution, "dual"))
+            rows.append(fell_short("plane from dual", solution, "dual"))
             continue
         what = f"the plane declared by the dual ({name})"
-        rows.append(_compare_planes(instance, "plane from dual", solution.plane, solution.error, reference, what, name))
+        rows.append(compare_planes(instance, "plane from dual", solution.plane, solution.error, reference, what, name))
     # the recovery is a formula: if it is right at the most accurate dual solution, it is not the formula that is wrong
     right = any(judge is not None and row.solver == judge.solver and row.status == "pass" for row in rows)
     yield from (replace(row, status="solver") if right and row.status == "fail" else row for row in rows)
@@ -510,7 +349,7 @@ def _recovery(instance: Instance) -> Row:
             one, two = instance.values(declared), instance.values(minimiser)
             worst, ratio = error, float(one @ two) / max(float(two @ two), 1e-300)
     multiple = f"{ratio:.4g} times" if abs(ratio - 1) > 1e-6 else "not"
-    return _row(
+    return judged(
         "plane from dual",
         worst,
         1e-6,
@@ -520,55 +359,13 @@ def _recovery(instance: Instance) -> Row:
     )
 
 
-def _compare_planes(
-    instance: Instance, check: str, plane: Array, error: float, reference: ProgramSolution, what: str, solver: str
-) -> Row:
-    """Compare with the reference plane; where they differ, by the primal's value at the plane."""
-    assert reference.plane is not None
-    distance = instance.distance(plane, reference.plane)
-    if distance <= PLANES:
-        return Row(check, distance, PLANES, "pass", f"{what} is the primal's ({reference.solver})", solver=solver)
-    at = instance.value_at(plane)
-    excess = max(at - reference.value, 0.0) / max(abs(at), abs(reference.value), 1e-300)
-    gaps = instance.supported(error, reference.error)
-    close = bool(distance <= gaps and np.isfinite(gaps))
-    if excess <= VALUES + reference.error:
-        why = "the gaps do not fix it closer" if close else "it is not the only optimal one"
-        return Row(
-            check,
-            excess,
-            VALUES,
-            "pass",
-            f"{what} is as good as the primal's: values on the data differ by {distance:.1e}, {why}",
-            solver=solver,
-        )
-    if close:
-        return Row(
-            check,
-            distance,
-            PLANES,
-            "solver",
-            f"{what} differs by {distance:.1e} on the data, no more than the solvers' gaps allow ({gaps:.0e})",
-            solver=solver,
-        )
-    return Row(
-        check,
-        distance,
-        PLANES,
-        "fail",
-        f"{what} is not the primal's: values on the data differ by {distance:.2g}, and there the primal is "
-        f"{at:.6g} against its optimum {reference.value:.6g}",
-        solver=solver,
-    )
-
-
 # --- the fast solver -----------------------------------------------------------------------------------------
 
 
 def sor_agreement(instance: Instance) -> Iterator[Row]:
     """SOR, reading the declared dual, agrees with each general solver on the primal: value and plane."""
     if isinstance(instance.compiled, NotCompilable):
-        yield _skip("SOR agreement", f"SOR does not apply: {instance.compiled}")
+        yield skipped("SOR agreement", f"SOR does not apply: {instance.compiled}")
         return
     assert instance.sor is not None
     result, plane = instance.sor
@@ -585,10 +382,10 @@ def sor_agreement(instance: Instance) -> Iterator[Row]:
     value = instance.compiled.primal_value(instance.S, instance.R, plane)
     for name, solution in instance.primal_solutions.items():
         if solution.error > ACCURATE:
-            yield _solver_row("SOR agreement", solution, "primal")
+            yield fell_short("SOR agreement", solution, "primal")
             continue
-        error = _relative(value, solution.value)
-        yield _row(
+        error = relative(value, solution.value)
+        yield judged(
             "SOR agreement",
             error,
             VALUES + solution.error,
@@ -598,13 +395,13 @@ def sor_agreement(instance: Instance) -> Iterator[Row]:
         )
     reference = instance.best_primal()
     if reference is not None:
-        yield _compare_planes(instance, "SOR agreement", plane, result.relative_gap, reference, "SOR's plane", "planes")
+        yield compare_planes(instance, "SOR agreement", plane, result.relative_gap, reference, "SOR's plane", "planes")
 
 
 def certified_gap(instance: Instance) -> Iterator[Row]:
     """A bound on how far SOR's plane is from optimal, from data, plane and multipliers alone, rounding included."""
     if isinstance(instance.compiled, NotCompilable):
-        yield _skip("certified gap", f"SOR does not apply: {instance.compiled}")
+        yield skipped("certified gap", f"SOR does not apply: {instance.compiled}")
         return
     assert instance.sor is not None
     result, plane = instance.sor
@@ -617,117 +414,6 @@ def certified_gap(instance: Instance) -> Iterator[Row]:
         sentence = f"proved: within {gap:.1e} of the optimum, rounding included ({how})"
     status: Status = "pass" if gap <= ACCURATE else "solver"
     yield Row("certified gap", gap, ACCURATE, status, sentence, solver="sor")
-
-
-# --- what must not matter, and what it must equal ------------------------------------------------------------
-
-
-def reductions(instance: Instance) -> Iterator[Row]:
-    """What the formulation's file claims it equals."""
-    claims = list(instance.formulation.reductions())
-    if not claims:
-        yield _skip("reductions", "none declared")
-        return
-    for claim in claims:
-        yield _reduction(instance, claim)
-
-
-def _reduction(instance: Instance, claim: Reduction) -> Row:
-    S, R = claim.rows(instance.S, instance.R)
-    this = resolve(claim.of) if claim.of is not None else instance.formulation
-    ours = instance.best_primal() if claim.of is None else _reference(this, instance.S, instance.R, instance)
-    if ours is None or ours.plane is None:
-        return Row("reductions", float("nan"), PLANES, "solver", "no solver solved the primal accurately")
-    if isinstance(claim.to, Formulation):
-        theirs = _reference(claim.to, S, R, instance)
-        if theirs is None or theirs.plane is None:
-            return Row("reductions", float("nan"), PLANES, "solver", f"{claim.claim}: the other side was not solved")
-        other = claim.plane(theirs.plane)
-        values = _relative(ours.value, theirs.value)
-        if values > VALUES + ours.error + theirs.error:
-            return Row(
-                "reductions",
-                values,
-                VALUES,
-                "fail",
-                f"not {claim.claim}: optimum {ours.value:.8g} against {theirs.value:.8g}",
-            )
-        error = theirs.error
-    else:
-        other, error = claim.plane(np.asarray(claim.to(S, R), dtype=float)), 0.0
-    if claim.of is None:
-        row = _compare_planes(instance, "reductions", other, error, ours, "its plane", "")
-    else:
-        distance = instance.distance(other, ours.plane)
-        row = _row("reductions", distance, PLANES, "", f"values on the data differ by {distance:.2g}")
-    meaning = claim.claim if row.status == "pass" else f"not {claim.claim}: {row.meaning}"
-    return replace(row, meaning=meaning)
-
-
-def _reference(formulation: Formulation, S: Array, R: Array, instance: Instance) -> ProgramSolution | None:
-    """The first accurate solution of another primal, by the solvers in their order."""
-    program = formulation.program("primal", S, R)
-    assert program is not None
-    for name in instance.solvers:
-        solution = solve_program(program, name, instance.options)
-        if solution.error <= ACCURATE:
-            return solution
-    return None
-
-
-def invariances(instance: Instance) -> Iterator[Row]:
-    """Row order, every row twice with the ridge doubled, a rotation of the features: the plane's values stay."""
-    reference = instance.best_primal()
-    if reference is None or reference.plane is None:
-        yield Row("invariances", float("nan"), PLANES, "solver", "no solver solved the primal accurately")
-        return
-    rng = np.random.default_rng(instance.seed + 3)
-    S, R, formulation = instance.S, instance.R, instance.formulation
-    for what in formulation.invariances:
-        changed, factor, back = formulation, 1.0, None
-        if what == "row order":
-            rows = S[rng.permutation(len(S))], R[rng.permutation(len(R))]
-        elif what == "repetition" and not hasattr(formulation, formulation.ridge):
-            yield _skip("invariances", f"repetition: there is no hyperparameter {formulation.ridge!r} to double")
-            continue
-        elif what == "repetition":
-            rows = np.vstack([S, S]), np.vstack([R, R])
-            changed, factor = clone(formulation), 2.0
-            changed.set_params(**{formulation.ridge: 2 * getattr(formulation, formulation.ridge)})
-        elif what == "rotation":
-            turn = np.eye(S.shape[1])
-            turn[:-1, :-1] = np.linalg.qr(rng.normal(size=(S.shape[1] - 1,) * 2))[0]
-            rows, back = (S @ turn, R @ turn), turn
-        else:
-            yield Row("invariances", float("nan"), PLANES, "fail", f"the declared invariance {what!r} is not known")
-            continue
-        yield _invariance(instance, what, changed, rows, factor, back, reference)
-
-
-def _invariance(
-    instance: Instance,
-    what: str,
-    changed: Formulation,
-    rows: tuple[Array, Array],
-    factor: float,
-    back: Array | None,
-    reference: ProgramSolution,
-) -> Row:
-    other = _reference(changed, *rows, instance)
-    if other is None or other.plane is None:
-        return Row("invariances", float("nan"), PLANES, "solver", f"{what}: the changed problem was not solved")
-    values = _relative(other.value, factor * reference.value)
-    if values > VALUES + other.error + reference.error:
-        return Row(
-            "invariances",
-            values,
-            VALUES,
-            "fail",
-            f"{what}: the optimum {reference.value:.8g} became {other.value / factor:.8g} and should not change",
-        )
-    plane = other.plane if back is None else back @ other.plane
-    row = _compare_planes(instance, "invariances", plane, other.error, reference, "the plane", "")
-    return replace(row, meaning=f"{what}: {'nothing changes' if row.status == 'pass' else row.meaning}")
 
 
 CHECKS = (

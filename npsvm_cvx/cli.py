@@ -13,7 +13,6 @@ import importlib
 import json
 import math
 import os
-import shutil
 import sys
 import time
 import traceback
@@ -24,27 +23,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from rich import box
-from rich.console import Console, RenderableType
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
+from .display import STYLE, Bar, emit, plain_table, rendered, verbatim
 from .errors import NPSVMError, SolverError, unknown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .checks import Row
     from .compile import BoxLP, BoxQP, Coefficients
     from .modeling import Formulation
     from .verify import Verification
@@ -52,8 +40,6 @@ if TYPE_CHECKING:
 REPORTS = {"verification": "npsvm_cvx.report.verification"}
 """The kinds of report and the module that builds each."""
 
-_WIDE = 90  # columns from which a table has room for sentences beside its figures
-_STYLE = {"pass": "green", "fail": "bold red", "solver": "yellow", "skip": "dim"}
 # typer carries its own copy of click in some releases and depends on click in others; this class is in both
 _UsageError = cast(type[Exception], next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"))
 
@@ -163,121 +149,6 @@ def _options(
         raise typer.Exit(2)
 
 
-# --- the screen ----------------------------------------------------------------------------------------
-
-
-def _console(stream: Any = None) -> Console:
-    stream = stream or sys.stdout
-    # a pipe has no width: take that of the terminal it may end on, or one at which sentences read well
-    width = 100
-    with contextlib.suppress(OSError, ValueError):
-        width = os.get_terminal_size(2).columns
-    width = shutil.get_terminal_size((width, 24)).columns
-    return Console(
-        file=stream,
-        width=max(width, 20),
-        force_terminal=stream.isatty(),
-        markup=False,
-        highlight=False,
-        emoji=False,
-    )
-
-
-def _emit(*things: RenderableType) -> None:
-    """Print to standard output: styled on a terminal, elsewhere plain text without trailing blanks."""
-    console = _console()
-    if console.is_terminal:
-        console.print(*things, sep="\n")
-        return
-    with console.capture() as captured:
-        console.print(*things, sep="\n")
-    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
-
-
-def _verbatim(text: str) -> None:
-    sys.stdout.write(text.rstrip("\n") + "\n")
-
-
-def _table(*columns: str, right: Sequence[str] = (), whole: Sequence[str] = ()) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(
-            column, justify="right" if column in right else "left", no_wrap=column in whole, overflow="fold"
-        )
-    return table
-
-
-class _Progress:
-    """How far a command is: a bar with the time left on a terminal, lines elsewhere, nothing when quiet.
-
-    On standard error, because solvers are kept silent by redirecting the descriptor of standard output.
-    """
-
-    def __init__(self, *, quiet: bool = False, every: float = 0.0) -> None:
-        plain = os.environ.get("TERM") == "dumb" or not (sys.stdout.isatty() and sys.stderr.isatty())
-        self._quiet, self._plain, self._every = quiet, plain, every
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
-        self._begin, self._from, self._said = 0.0, 0, -math.inf
-
-    def __enter__(self) -> _Progress:
-        if not self._quiet and not self._plain:
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(16),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TimeRemainingColumn(),
-                TextColumn("left"),
-                console=_console(sys.stderr),
-                transient=True,
-                speed_estimate_period=3600.0,
-            )
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def __call__(self, done: int, total: int, text: str) -> None:
-        """Say that ``done`` of ``total`` are done; ``text`` names the present one."""
-        now = time.monotonic()
-        if self._begin == 0.0:
-            self._begin, self._from = now, done
-        if self._bar is not None:
-            # one step has no part to show: the bar then only moves
-            shown, short = (None if total == 1 else total), text if len(text) <= 24 else text[:23] + "…"
-            if self._task is None:
-                self._task = self._bar.add_task(short, total=shown, completed=done)
-            self._bar.update(self._task, completed=done, total=shown, description=short)
-        elif not self._quiet and total > 1 and (now - self._said >= self._every or done == total):
-            self._said = now
-            pace = (now - self._begin) / (done - self._from) if done > self._from else 0.0
-            left = f", about {_duration(pace * (total - done))} left" if pace and done < total else ""
-            print(f"{done} of {total} done{left}" + (f": {text}" if text else ""), file=sys.stderr, flush=True)
-
-    @contextlib.contextmanager
-    def aside(self) -> Iterator[None]:
-        """Take the bar off the screen while something is printed."""
-        if self._bar is not None:
-            self._bar.stop()
-        try:
-            yield
-        finally:
-            if self._bar is not None:
-                self._bar.start()
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s" if seconds >= 9.5 else f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
-
-
-# --- list and show -------------------------------------------------------------------------------------
-
-
 @app.command("list")
 def list_(data: Annotated[bool, typer.Option("--data", help="List the data sets instead.")] = False) -> None:
     """List the formulations, or the data sets."""
@@ -295,20 +166,22 @@ def list_(data: Annotated[bool, typer.Option("--data", help="List the data sets 
         values = ", ".join(f"{k}={v:g}" for k, v in _hyperparameters(formulation).items())
         grid.add_row(name, Text(title))
         grid.add_row("", Text(f"{formulation.scheme}; {values}; SOR: {_sor(formulation)}", "dim"))
-    _emit(grid)
+    emit(grid)
 
 
 def _list_data() -> None:
     from .datasets import DATASETS, VARIANTS, load_dataset
 
-    table = _table("name", "rows", "columns", "classes", "missing", right=("rows", "columns", "classes", "missing"))
+    table = plain_table(
+        "name", "rows", "columns", "classes", "missing", right=("rows", "columns", "classes", "missing")
+    )
     for name in (*DATASETS, *VARIANTS):
         if name == VARIANTS[0]:
             table.add_section()
         bunch = load_dataset(name)
         missing = int(bunch.data.isna().to_numpy().sum())
         table.add_row(Text(name, "bold"), *map(str, (*bunch.data.shape, len(bunch.target_names), missing or "")))
-    _emit(table, Text(f"{len(DATASETS)} sets, and below the line {len(VARIANTS)} other forms of some of them."))
+    emit(table, Text(f"{len(DATASETS)} sets, and below the line {len(VARIANTS)} other forms of some of them."))
 
 
 def _statement(formulation: Formulation) -> str:
@@ -338,9 +211,9 @@ def show(
     The statement is the file's own; then hyperparameters, scheme, and what the fast solver reads off the dual.
     """
     found = _load(formulation)
-    _verbatim(_statement(found))
-    _verbatim("")
-    table = _table("hyperparameter", "default", "domain")
+    verbatim(_statement(found))
+    verbatim("")
+    table = plain_table("hyperparameter", "default", "domain")
     domain = {"C1": "(0, inf)", "C2": "(0, inf)", **type(found).domain}
     for name, value in _hyperparameters(found).items():
         table.add_row(name, f"{value:g}", domain.get(name, "any real number"))
@@ -348,7 +221,7 @@ def show(
         ("the other classes", "class k") if found.scheme == "farthest" else ("class k", "minus the other classes")
     )
     where = {"farthest": "farthest", "nearest": "nearest"}[found.scheme]
-    _emit(
+    emit(
         table,
         Text(""),
         _paragraph("scheme", f"{found.scheme}: S holds {near}, R {far}; a sample goes to the {where} plane"),
@@ -504,7 +377,7 @@ def verify(
             None if as_json else all_rows,
         )
     if as_json:
-        _verbatim(json.dumps([json.loads(answer.to_json()) for answer in answers], indent=1))
+        verbatim(json.dumps([json.loads(answer.to_json()) for answer in answers], indent=1))
     else:
         _conclude(answers)
     if not all(answer.passed for answer in answers):
@@ -526,14 +399,14 @@ def _answers(
     for formulation in chosen:
         formulation.check_hyperparameters()
     answers = []
-    with _Progress(quiet=all_rows is None) as progress:
+    with Bar(quiet=all_rows is None) as progress:
         for done, formulation in enumerate(chosen):
             progress(done, len(chosen), Path(formulation.source).name)
             begin = time.monotonic()
             answers.append(_verified(formulation, *data, options))
             if all_rows is not None:
                 with progress.aside():
-                    _emit(*_rendered(answers[-1], time.monotonic() - begin, all_rows), Text(""))
+                    emit(*rendered(answers[-1], time.monotonic() - begin, all_rows), Text(""))
     return answers
 
 
@@ -669,149 +542,6 @@ def _data(
     return label, (X, y)
 
 
-# --- how a verification looks --------------------------------------------------------------------------
-
-
-def _rendered(answer: Verification, seconds: float, all_rows: bool) -> list[RenderableType]:
-    verdict, style = _verdict(answer)
-    title = Text.assemble(
-        (answer.formulation, "bold"), f" on {answer.data}: ", (verdict, style), f" in {_duration(seconds)}"
-    )
-    wide = _console().width >= _WIDE
-    parts: list[RenderableType] = [title, _every_row(answer, wide) if all_rows else _compact(answer, wide)]
-    if not all_rows:
-        parts += [*([] if wide else _failures(answer)), *_shortfalls(answer)]
-    n = answer.counts
-    ran, total = n["pass"] + n["fail"], len(answer.rows)
-    counts = Text.assemble(
-        f"{ran} of {total} ran: ",
-        *_counted(n, ("pass", "fail")),
-        "; not run: ",
-        *_counted(n, ("solver", "skip")),
-        ".",
-    )
-    parts.append(counts)
-    if not answer.passed:
-        parts.append(Text(f"{answer.diagnosis}.", _STYLE["fail"]))
-    return parts
-
-
-def _verdict(answer: Verification) -> tuple[str, str]:
-    if answer.passed:
-        return "passed", _STYLE["pass"]
-    return ("FAILED", _STYLE["fail"]) if answer.counts["fail"] else ("not shown right", _STYLE["solver"])
-
-
-def _counted(counts: dict[str, int], statuses: Sequence[str]) -> list[tuple[str, str] | str]:
-    parts: list[tuple[str, str] | str] = []
-    for status in statuses:
-        parts += [", "] if parts else []
-        parts.append((f"{counts[status]} {status}", _STYLE[status] if counts[status] else "dim"))
-    return parts
-
-
-def _compact(answer: Verification, wide: bool) -> Table:
-    """One line a check: its worst row and how many there were of each status."""
-    columns = (
-        "check",
-        "worst",
-        "tolerance",
-        "rows",
-        *(("what the worst row says",) if wide else ()),
-    )
-    table = _table(*columns, right=("worst", "tolerance"), whole=("check", "worst", "tolerance"))
-    groups: dict[str, list[Row]] = {}
-    for row in answer.rows:
-        groups.setdefault(row.check, []).append(row)
-    for check, rows in groups.items():
-        worst = _worst(rows)
-        counts = {status: sum(row.status == status for row in rows) for status in _STYLE}
-        present = [status for status in _STYLE if counts[status]]
-        meaning = [Text(_located(worst, rows), _STYLE[worst.status] if worst.status != "pass" else "")] if wide else []
-        table.add_row(
-            check,
-            _figure(worst.value),
-            _figure(worst.tolerance),
-            Text.assemble(*_counted(counts, present)),
-            *meaning,
-        )
-    return table
-
-
-def _worst(rows: Sequence[Row]) -> Row:
-    """The row to show of a check: one that failed before one that passed, the farthest from its tolerance."""
-    order = {"fail": 3, "pass": 2, "solver": 1, "skip": 0}
-
-    def key(row: Row) -> tuple[int, float]:
-        ratio = row.value / row.tolerance if row.tolerance > 0 else row.value
-        return order[row.status], -1.0 if math.isnan(ratio) else ratio
-
-    return max(rows, key=key)
-
-
-def _located(row: Row, among: Sequence[Row]) -> str:
-    several = len({other.plane for other in among}) > 1 and row.status in ("fail", "solver")
-    return f"{row.meaning} (plane {row.plane})" if several else row.meaning
-
-
-def _every_row(answer: Verification, wide: bool) -> Table:
-    columns = ("plane", "check", "solver", "value", "tolerance", "status", "meaning")
-    if not wide:  # the sentence goes under the figures
-        table = _table("plane", "evidence", "value", "status", right=("value",), whole=("value", "status"))
-        for row in answer.rows:
-            what = Text.assemble((f"{row.check} {row.solver}".strip(), "bold"), f"\n{row.meaning}")
-            table.add_row(row.plane, what, _figure(row.value), Text(row.status, _STYLE[row.status]))
-        return table
-    table = _table(*columns, right=("value", "tolerance"), whole=("check", "value", "tolerance", "status"))
-    for row in answer.rows:
-        status = Text(row.status, _STYLE[row.status])
-        table.add_row(row.plane, row.check, row.solver, _figure(row.value), _figure(row.tolerance), status, row.meaning)
-    return table
-
-
-def _failures(answer: Verification) -> list[RenderableType]:
-    """The sentence of each check that failed, for a screen whose table has no room for it."""
-    worst: dict[str, Row] = {}
-    for row in answer.rows:
-        if row.status == "fail":
-            worst[row.check] = _worst([worst.get(row.check, row), row])
-    return [Text(f"{check}: {_located(row, answer.rows)}") for check, row in worst.items()]
-
-
-def _shortfalls(answer: Verification, most: int = 6) -> list[RenderableType]:
-    """Where a solver, not the formulation, fell short: each sentence once, with the checks it concerns."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for row in answer.rows:
-        if row.status == "solver":
-            checks = found.setdefault((row.plane, row.meaning), [])
-            if row.check not in checks:
-                checks.append(row.check)
-    lines = [
-        Text(f"solver: plane {plane}: {meaning} ({', '.join(checks)})", _STYLE["solver"])
-        for (plane, meaning), checks in found.items()
-    ]
-    if len(lines) > most:
-        lines = [
-            *lines[: most - 1],
-            Text(f"solver: and {len(lines) - most + 1} more; --all-rows shows them", _STYLE["solver"]),
-        ]
-    return list(lines)
-
-
-def _figure(value: float) -> str:
-    """A figure in as few letters as say its size.
-
-    >>> _figure(1.003e-06), _figure(0.0), _figure(math.nan)
-    ('1e-6', '0', '-')
-    """
-    if math.isnan(value):
-        return "-"
-    if value == 0 or math.isinf(value):
-        return f"{value:g}"
-    mantissa, exponent = f"{value:.0e}".split("e")
-    return f"{mantissa}e{int(exponent)}" if not -2 <= int(exponent) <= 2 else f"{value:.2g}"
-
-
 def _conclude(answers: Sequence[Verification]) -> None:
     """Say the outcome of several once more, since the tables have scrolled away."""
     if len(answers) < 2:
@@ -819,9 +549,9 @@ def _conclude(answers: Sequence[Verification]) -> None:
     wrong = [answer for answer in answers if not answer.passed]
     good = Text(
         f"{len(answers) - len(wrong)} of {len(answers)} formulations passed.",
-        _STYLE["fail" if wrong else "pass"],
+        STYLE["fail" if wrong else "pass"],
     )
-    _emit(good, *(Text(f"{answer.formulation}: {answer.diagnosis}.") for answer in wrong))
+    emit(good, *(Text(f"{answer.formulation}: {answer.diagnosis}.") for answer in wrong))
 
 
 # --- report and new ------------------------------------------------------------------------------------
@@ -847,14 +577,14 @@ def report(
     folder = (out or Path(f"report-{kind}")).expanduser()
     _check_writable(folder)
     build = importlib.import_module(REPORTS[kind]).build
-    with _Progress(every=5.0) as progress:
+    with Bar(every=5.0) as progress:
         page = Path(build(folder, quick=quick, jobs=jobs or _processors(), on_progress=progress))
     answer = _answer(folder)
     if answer:
-        _emit(Text(answer))
-    _verbatim(f"read it: {page}")
+        emit(Text(answer))
+    verbatim(f"read it: {page}")
     files = [path for path in sorted(folder.iterdir()) if path.is_file() and path != page]
-    _emit(Text(f"beside it in {folder}: {', '.join(path.name for path in files) or 'nothing'}"))
+    emit(Text(f"beside it in {folder}: {', '.join(path.name for path in files) or 'nothing'}"))
 
 
 def _processors() -> int:
@@ -897,7 +627,7 @@ def new(
     from .scaffold import create
 
     path = create(name, "formulation" if formulation else "loss", folder)
-    _verbatim(f"wrote {path}\nverify it: npsvm verify {path}")
+    verbatim(f"wrote {path}\nverify it: npsvm verify {path}")
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ class Rows:
                     samples, self.centres, metric=self.kernel, filter_params=True, **self.parameters
                 )
             except ValueError as error:  # chi2 of negative values, say
-                raise NPSVMError(f"kernel={self.kernel!r} does not apply to these data: {error}") from error
+                raise NPSVMError(f"kernel={self.kernel!r} does not suit the data: {error}") from error
         return np.column_stack([samples, np.ones(len(samples))])
 
     def norms(self, planes: Array) -> Array:

@@ -23,9 +23,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from .catalog import resolve
-from .checks import CHECKS, DERIVATION, PLANES, Row, certified_gap
+from .checks import CHECKS, DERIVATION
 from .datasets import as_arrays, load_dataset, stratified_subsample
 from .errors import CurvatureError, FormulationError, NPSVMError
+from .evidence import PLANES, Row
 from .instance import Instance
 from .linalg import Array
 from .modeling import Formulation, Loss, Scheme, _one_line
@@ -431,4 +432,4 @@ def environment() -> dict[str, str]:
     return {"python": platform.python_version(), **found}
 
 
-__all__ = ["Verification", "VerificationError", "certified_gap", "diagnose", "environment", "seeded_instance", "verify"]
+__all__ = ["Verification", "VerificationError", "diagnose", "environment", "seeded_instance", "verify"]

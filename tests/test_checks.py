@@ -11,8 +11,9 @@ import pytest
 
 from npsvm_cvx import Formulation, Framework, Loss, Program, Reduction, load
 from npsvm_cvx import checks as module
-from npsvm_cvx.checks import CHECKS, Row
+from npsvm_cvx.checks import CHECKS
 from npsvm_cvx.errors import NPSVMError
+from npsvm_cvx.evidence import Row
 from npsvm_cvx.instance import ACCURATE, Instance
 from npsvm_cvx.modeling import multiplier_variable, plane_from_dual, plane_variable, slack_variable, whiten
 from npsvm_cvx.verify import Verification, VerificationError, diagnose, seeded_instance, verify

@@ -16,9 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from npsvm_cvx import available, cli, load
-from npsvm_cvx.checks import Row
 from npsvm_cvx.datasets import DATASETS, VARIANTS
 from npsvm_cvx.errors import NPSVMError
+from npsvm_cvx.evidence import Row
 from npsvm_cvx.scaffold import class_name, create, template
 from npsvm_cvx.verify import Verification
 

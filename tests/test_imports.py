@@ -19,8 +19,9 @@ REPORTS = sorted((PACKAGE / "report").glob("*.py"))
 # what stands together in one line by design
 ORDER = [
     ("errors",), ("linalg",), ("modeling",), ("catalog",), ("planes",), ("readers",), ("datasets",), ("conic",),
-    ("solvers",), ("terms",), ("certificate", "newton"), ("sor",), ("proximal",), ("compile",), ("solve",), ("lagrangian",), ("instance",), ("checks",),
-    ("verify",), ("estimator",), ("baselines",), ("store",), ("scaffold",), ("report",), ("testing",), ("cli",),
+    ("solvers",), ("terms",), ("certificate", "newton"), ("sor",), ("proximal",), ("compile",), ("solve",),
+    ("lagrangian",), ("instance",), ("evidence",), ("fenchel", "claims"), ("checks",), ("verify",), ("estimator",),
+    ("baselines",), ("store",), ("scaffold",), ("report",), ("testing",), ("display",), ("cli",),
 ]  # fmt: skip
 RANK = {name: rank for rank, line in enumerate(ORDER) for name in line}
 
