@@ -183,7 +183,7 @@ def certify(
     rounding = 4 * _U * (np.abs(Ra) + 2 * np.abs(pull) + 2 * np.abs(hold)) + 4 * _TINY
     r = _up(_up(np.abs(residual) + _up(Ra_error + rounding)) + _up(near * Sy_error))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        squares = np.where(r == 0, 0.0, _up(_up(r * r) / _down(2 * c)))
+        squares = np.where(r == 0, 0.0, _up(_up(r * r) / np.maximum(_down(2 * c), 0.0)))  # no ridge: no bound
     gap = _sum_up(np.concatenate([brackets, squares]))
     value = near * float(y @ y) / 2 + float(c @ (z * z)) / 2 + float(terms.phi(t).sum()) - terms.constant
     return Certificate(gap, value)
