@@ -94,6 +94,9 @@ def framework_class(loss: type[Loss]) -> type[Framework]:
     taken = {"C1", "C2", "loss"} & {p.name for p in own}
     if taken:
         raise FormulationError(f"{loss.__name__}: the name {sorted(taken)[0]} is the framework's; rename it.")
+    for parameter in own:
+        if parameter.default is inspect.Parameter.empty:
+            raise FormulationError(f"{loss.__name__}: the hyperparameter {parameter.name} needs a default.")
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
     signature = inspect.Signature(
         [

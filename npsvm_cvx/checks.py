@@ -63,7 +63,7 @@ def dual_function(instance: Instance) -> Iterator[Row]:
     if not points:
         yield Row("dual domain", float("inf"), 0.0, "fail", "dual: no multipliers satisfy the declared constraints")
         return
-    worst, sentence, exact = 0.0, "", True
+    worst, sentence, exact, evaluated = 0.0, "", True, 0
     for theta in points:
         multipliers = domain.multipliers(theta)
         name, negative = lagrangian.most_negative(multipliers)
@@ -87,16 +87,21 @@ def dual_function(instance: Instance) -> Iterator[Row]:
                 float("inf"),
                 0.0,
                 "fail",
-                "dual domain: at declared multipliers the Lagrangian is unbounded below: the domain is too wide, "
-                "or a multiplier is not the one of its constraint",
+                f"dual domain: at declared multipliers the Lagrangian is unbounded below{_along(infimum.along)}: the "
+                "domain is too wide, a multiplier is not the one of its constraint, or a constraint of the primal has "
+                "the wrong sign or side",
             )
             return
         if np.isnan(infimum.value):
             continue
         error = abs(declared - infimum.value) / max(abs(declared), abs(infimum.value), infimum.scale, 1e-300)
-        if error >= worst:
+        evaluated += 1
+        if not error < worst:  # a declared value that is no number is the worst there is
             worst = error
             sentence = f"declared {declared:.8g}, infimum of the Lagrangian {infimum.value:.8g}"
+    if not evaluated:
+        yield Row("dual function", float("nan"), VALUES, "solver", "no solver could minimise the Lagrangian")
+        return
     tolerance = 1e-8 if exact else 1e-7
     explained = _explain_dual(instance, points) if worst > tolerance else None
     yield judged(
@@ -174,6 +179,10 @@ def _explain_dual(instance: Instance, points: list[Array]) -> str | None:
     return (
         f"the coefficient of {terms[at]} is {found['declared'][at]:.4g}; the Lagrangian gives {found['true'][at]:.4g}"
     )
+
+
+def _along(variable: str) -> str:
+    return f" along {variable}, whose coefficients do not cancel" if variable else ""
 
 
 def weak_duality(instance: Instance) -> Iterator[Row]:
@@ -261,6 +270,11 @@ def kkt(instance: Instance) -> Iterator[Row]:
 
     And of the formulation's own pair: the dual's declared multipliers beside the primal's slacks.
     """
+    claims = {s.status for s in instance.primal_solutions.values()}
+    if instance.best_primal() is None and claims & {"infeasible", "unbounded"}:
+        words = ", ".join(f"{s.solver}: {s.status}" for s in instance.primal_solutions.values())
+        yield Row("primal", float("inf"), 0.0, "fail", f"primal: it has no optimum ({words}); look at its constraints")
+        return
     for what, solutions in (("primal", instance.primal_solutions), ("dual", instance.dual_solutions)):
         for solution in solutions.values():
             if solution.error > ACCURATE:
@@ -388,7 +402,7 @@ def sor_agreement(instance: Instance) -> Iterator[Row]:
         yield judged(
             "SOR agreement",
             error,
-            VALUES + solution.error,
+            VALUES + solution.error + result.relative_gap,
             f"SOR's value = {name}'s = {value:.9g}",
             f"SOR, from the declared dual, finds {value:.9g}; {name}, from the declared primal, {solution.value:.9g}",
             solver=name,
@@ -407,10 +421,11 @@ def certified_gap(instance: Instance) -> Iterator[Row]:
     result, plane = instance.sor
     how = f"{result.status} after {result.sweeps} sweeps"
     proof = instance.compiled.proof(instance.S, instance.R, plane, result.a)
-    if proof is None:
-        gap, sentence = result.relative_gap, f"gap {result.relative_gap:.1e} of the optimum, not rigorous ({how})"
+    gap = proof.check().relative_gap if proof is not None else np.inf
+    if not np.isfinite(gap) and np.isfinite(result.gap):  # a coefficient without a ridge, or nothing to repair by
+        gap = result.relative_gap
+        sentence = f"gap {gap:.1e} of the optimum in floating point; a proof needs a ridge on every coefficient ({how})"
     else:
-        gap = proof.check().relative_gap
         sentence = f"proved: within {gap:.1e} of the optimum, rounding included ({how})"
     status: Status = "pass" if gap <= ACCURATE else "solver"
     yield Row("certified gap", gap, ACCURATE, status, sentence, solver="sor")

@@ -551,7 +551,7 @@ def _conclude(answers: Sequence[Verification]) -> None:
         f"{len(answers) - len(wrong)} of {len(answers)} formulations passed.",
         STYLE["fail" if wrong else "pass"],
     )
-    emit(good, *(Text(f"{answer.formulation}: {answer.diagnosis}.") for answer in wrong))
+    emit(good, *(Text(f"{answer.formulation}: {answer.diagnosis.rstrip('.')}.") for answer in wrong))
 
 
 # --- report and new ------------------------------------------------------------------------------------

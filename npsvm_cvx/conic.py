@@ -290,7 +290,8 @@ def _raw_point(raw: Any, solver: str, form: StandardForm) -> tuple[Array, Array]
 class Infimum:
     """The least value of a convex program, and where it is attained.
 
-    ``value`` is minus infinity where the program is unbounded, NaN where no solver could tell.  ``scale`` is the sum
+    ``value`` is minus infinity where the program is unbounded (``along`` names the variable where one is to blame), NaN
+    where no solver could tell.  ``scale`` is the sum
     of the magnitudes it was added up from.  ``exact`` says that it came from linear algebra, to rounding; otherwise
     from an interior-point solver, to its tolerance.
     """
@@ -299,6 +300,7 @@ class Infimum:
     exact: bool
     scale: float = 0.0
     attained: bool = False
+    along: str = ""
 
 
 class ParametricMinimum:
@@ -339,8 +341,9 @@ class ParametricMinimum:
         q, offset = _linear_term(self.compiled.data)
         noise = 1e-12 * max(magnitude, float(np.abs(q).max(initial=0.0)))
         exact = self.linear
-        if np.abs(q[self.loose]).max(initial=0.0) > noise:
-            return Infimum(-np.inf, exact)
+        pulled = self.loose[np.abs(q[self.loose]) > noise]
+        if len(pulled):
+            return Infimum(-np.inf, exact, along=self._name(int(pulled[0])))
         x = np.zeros(len(q))
         if not self.smooth.minimise(q, x):
             return Infimum(-np.inf, exact)
@@ -349,12 +352,20 @@ class ParametricMinimum:
             if found is None:
                 return Infimum(np.nan, exact)
             if not np.isfinite(found).all():
-                return Infimum(-np.inf, exact)
+                return Infimum(-np.inf, exact, along=self._name(int(part.columns[0])))
             x[part.columns] = found
         self._give_back(x)
         curved, sloped = x * (form.P @ x) / 2, q * x
         scale = float(np.abs(curved).sum() + np.abs(sloped).sum() + abs(offset))
         return Infimum(float(curved.sum() + sloped.sum() + offset), exact, scale, attained=True)
+
+    def _name(self, column: int) -> str:
+        """Return the name of the variable a column belongs to; none for CVXPY's own."""
+        starts = self.compiled.data["param_prob"].var_id_to_col
+        for variable in self.problem.variables():
+            if starts[variable.id] <= column < starts[variable.id] + variable.size:
+                return str(variable.name())
+        return ""
 
     def _give_back(self, x: Array) -> None:
         columns = self.compiled.data["param_prob"].var_id_to_col

@@ -173,7 +173,7 @@ def rendered(answer: Verification, seconds: float, all_rows: bool) -> list[Rende
     )
     parts.append(counts)
     if not answer.passed:
-        parts.append(Text(f"{answer.diagnosis}.", STYLE["fail"]))
+        parts.append(Text(f"{answer.diagnosis.rstrip('.')}.", STYLE["fail"]))
     return parts
 
 

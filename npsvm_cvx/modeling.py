@@ -277,6 +277,10 @@ def _check_program(program: Program, where: str, form: str, d: int) -> None:
     sense = cp.Minimize if form == "primal" else cp.Maximize
     if not isinstance(program.objective, sense):
         raise FormulationError(f"{where} must be a cp.{sense.__name__}; found cp.{type(program.objective).__name__}.")
+    for constant in program.problem.constants():
+        data = constant.value.data if hasattr(constant.value, "tocsc") else constant.value
+        if not np.isfinite(np.asarray(data, dtype=float)).all():
+            raise FormulationError(f"{where} holds NaN or infinity among its numbers.")
     for variable in program.variables:
         for name, value in variable.attributes.items():
             if value not in (False, None):
@@ -340,7 +344,12 @@ class Framework(Formulation):
     def primal(self, S: Array, R: Array) -> Program:
         """Return the framework's primal with the margins t as variables, tied to the plane by [margin]."""
         z, t = plane_variable(S), slack_variable(R, "t")
-        losses = self.loss.value(t)
+        try:
+            losses = self.loss.value(t)
+        except Exception as error:
+            raise FormulationError(
+                f"{type(self.loss).__name__}.value raised {type(error).__name__}: {_one_line(error)}"
+            ) from error
         if not isinstance(losses, cp.Expression) or losses.shape != t.shape:
             raise FormulationError(
                 f"{type(self.loss).__name__}.value(t) must return one loss a sample, shape {t.shape}; "
@@ -372,13 +381,18 @@ class Framework(Formulation):
 
 def conjugate_of(loss: Loss, v: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
     """Return what ``loss.conjugate(v)`` declares, checked for type and shape."""
-    declared = loss.conjugate(v)
     name = f"{type(loss).__name__}.conjugate"
+    try:
+        declared = loss.conjugate(v)
+    except Exception as error:
+        raise FormulationError(f"{name} raised {type(error).__name__}: {_one_line(error)}") from error
     if not (isinstance(declared, tuple) and len(declared) == 2):
         raise FormulationError(f"{name}(v) must return (value, [constraints]); found {_kind(declared)}.")
     value, domain = declared
+    if not isinstance(domain, list | tuple):
+        raise FormulationError(f"{name}(v) must return its constraints in a list; found {_kind(domain)}.")
     value = value if isinstance(value, cp.Expression) else cp.Constant(value)
-    if value.shape not in (v.shape, ()):
+    if value.shape != v.shape and not (value.shape == () and value.is_constant()):
         raise FormulationError(f"{name}: the value has shape {value.shape}, one per sample is {v.shape}.")
     for constraint in domain:
         if not isinstance(constraint, cp.constraints.constraint.Constraint):

@@ -124,16 +124,24 @@ def solve(
     array([  3.,   3., -13.])
     """
     chosen = resolve(formulation)
-    near, margin = np.asarray(S, dtype=float), np.asarray(R, dtype=float)
+    try:
+        near, margin = np.asarray(S, dtype=float), np.asarray(R, dtype=float)
+    except (TypeError, ValueError):
+        raise NPSVMError("S and R must be matrices of numbers.") from None
     _check_numbers(tol=tol, max_iter=max_iter, time_limit=time_limit, relaxation=relaxation)
-    if near.ndim != 2 or margin.ndim != 2 or near.shape[1] != margin.shape[1] or not len(near) or not len(margin):
+    if near.ndim == margin.ndim == 2 and not (len(near) and len(margin)):
+        raise NPSVMError(f"S and R need a row each; found {near.shape} and {margin.shape}.")
+    if near.ndim != 2 or margin.ndim != 2 or near.shape[1] != margin.shape[1]:
         raise NPSVMError(f"S and R must be matrices with as many columns; found {near.shape} and {margin.shape}.")
     if not (np.isfinite(near).all() and np.isfinite(margin).all()):
         raise NPSVMError("S and R must be finite; found NaN or infinity.")
     name = solver.lower()
     if name == "sor":
         begin = time.perf_counter()
-        compiled = compile(chosen)
+        try:
+            compiled = compile(chosen)
+        except NotCompilable as reason:
+            raise NotCompilable(f"SOR does not apply: {reason} Use solver='clarabel' or another general one.") from None
         limits: dict[str, Any] = {} if max_iter is None else {"max_sweeps": max_iter}
         result, plane = compiled.solve(
             near, margin, tol=tol, time_limit=time_limit, relaxation=relaxation, random_state=random_state, **limits

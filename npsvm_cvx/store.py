@@ -56,7 +56,10 @@ class Store:
 
     def get(self, key: str) -> Any:
         """Return the value, or None where there is none (or only a damaged one)."""
-        row = self._connection.execute("SELECT value FROM results WHERE key = ?", (key,)).fetchone()
+        try:
+            row = self._connection.execute("SELECT value FROM results WHERE key = ?", (key,)).fetchone()
+        except sqlite3.DatabaseError as error:
+            raise NPSVMError(f"{self.path} is damaged ({error}): remove it, or choose another folder.") from error
         if row is None:
             return None
         try:
@@ -69,7 +72,7 @@ class Store:
         try:
             with self._connection:
                 self._connection.execute("INSERT OR REPLACE INTO results VALUES (?, ?)", (key, json.dumps(value)))
-        except sqlite3.OperationalError as error:
+        except sqlite3.DatabaseError as error:
             raise NPSVMError(f"{self.path} cannot be written: {error}.") from error
 
     def close(self) -> None:

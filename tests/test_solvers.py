@@ -212,7 +212,7 @@ def test_a_plane_can_be_held():
         ({"formulation": 7}, "formulation must be a name, a path"),
         ({"S": [[1.0, 2.0, 1.0]]}, "S and R must be matrices with as many columns"),
         ({"S": [1.0, 2.0, 1.0, 1.0]}, "S and R must be matrices"),
-        ({"S": np.zeros((0, 4))}, "S and R must be matrices"),
+        ({"S": np.zeros((0, 4))}, "S and R need a row each"),
         ({"R": np.full((2, 4), np.nan)}, "S and R must be finite"),
     ],
 )
