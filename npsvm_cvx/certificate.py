@@ -118,6 +118,7 @@ class Proof:
         """Return the proof a file holds; raise ValueError saying what is wrong with one that is none."""
         try:
             data = json.loads(text)
+            float(data["claim"]["gap"])
             if data["format"] != _FORMAT:
                 raise ValueError(f"its format is {data['format']!r}, not {_FORMAT!r}")
             read = {name: np.array(data[name]["values"], dtype=float).reshape(data[name]["shape"]) for name in _ARRAYS}

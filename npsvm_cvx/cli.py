@@ -612,6 +612,33 @@ def _answer(folder: Path) -> str:
 
 
 @app.command()
+def recheck(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A proof saved by Solution.proof.to_json().")],
+) -> None:
+    """Check a saved certificate anew, from data, plane and multipliers alone; exit 1 if it proves less than claimed."""
+    from .certificate import Proof
+
+    try:
+        text = file.read_text(encoding="utf-8")
+        proof = Proof.from_json(text)
+    except OSError as error:
+        raise NPSVMError(f"file={str(file)!r} cannot be read: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise NPSVMError(f"file={str(file)!r} is {error}.") from error
+    found, claimed = proof.check(), float(json.loads(text)["claim"]["gap"])
+    emit(
+        Text(
+            f"proved: the plane's value {found.value:.9g} is within {found.gap:.2g} of the optimum "
+            f"({found.relative_gap:.1e} of it), rounding included"
+        )
+    )
+    # another machine sums in another order: the bound differs in its own last digits, never by a factor
+    if not found.gap <= claimed * 1.01 + 1e-300:
+        emit(Text(f"the file claims {claimed:.2g}, which is less than it proves", STYLE["fail"]))
+        raise typer.Exit(1)
+
+
+@app.command()
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The new file's name, without the ending.")],
     formulation: Annotated[

@@ -476,3 +476,22 @@ def test_process_interrupted(here):
     _, err = process.communicate(timeout=60)
     assert err == "npsvm: interrupted.\n"
     assert process.returncode == 130
+
+
+def test_a_saved_certificate_is_checked_anew(here):
+    import json
+
+    from npsvm_cvx import solve
+
+    proof = solve("hnpsvm", [[1.0, 1.0], [2.0, 1.0]], [[0.0, 1.0]]).proof
+    path = here / "plane.json"
+    path.write_text(proof.to_json())
+    done = run("recheck", path)
+    assert done.exit_code == 0
+    assert "proved: the plane's value" in done.output
+    data = json.loads(path.read_text())
+    data["z"]["values"][0] += 0.5  # another plane: what is proved of it is less than what the file claims
+    path.write_text(json.dumps(data))
+    done = run("recheck", path)
+    assert done.exit_code == 1
+    assert "which is less than it proves" in done.output
