@@ -78,6 +78,7 @@ def test_skips_and_shortfalls_are_not_counted_as_passed(small):
     }
     assert counted["checks passed"] == int((small["status"] == "pass").sum())
     assert sum(counted.values()) == len(small)
+    assert facts["planes"] == "6"  # three formulations, two planes of one set each
 
 
 def test_digits():
