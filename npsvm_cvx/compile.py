@@ -52,9 +52,10 @@ class Coefficients:
     upper: float
     constant: float = 0.0
 
-    def terms(self, n: int) -> Terms:
-        """Return the terms of n samples."""
-        return Terms.of(n, self.linear, self.curvature, self.lower, self.upper, n * self.constant)
+    def terms(self, n: int, weights: float | Array = 1.0) -> Terms:
+        """Return the terms of n samples, whose losses are ``weights`` times this one's: their h is ``s h(a / s)``."""
+        s = np.broadcast_to(np.asarray(weights, dtype=float), (n,))
+        return Terms.of(n, self.linear, self.curvature / s, s * self.lower, s * self.upper, self.constant * s.sum())
 
     def __str__(self) -> str:
         return (
@@ -124,9 +125,13 @@ class BoxLP:
 
     shape = "box linear program: the proximal-point loop around SOR"
 
-    def _assembled(self, S: Array, R: Array) -> tuple[Array, Terms, list[int]]:
+    def assembled(
+        self, S: Array, R: Array, *, near: float | Array = 1.0, margin: float | Array = 1.0
+    ) -> tuple[Array, Terms, list[int]]:
+        """Return G, its terms, and where each block ends; ``near`` and ``margin`` are the samples' weights."""
+        weights = {"S": near, "R": margin, "I": 1.0}
         parts = [block.matrix(S, R) for block in self.blocks]
-        each = [block.samples.terms(len(G)) for block, G in zip(self.blocks, parts, strict=True)]
+        each = [block.samples.terms(len(G), weights[block.rows]) for block, G in zip(self.blocks, parts, strict=True)]
         columns = [np.concatenate(column) for column in list(zip(*each, strict=True))[:4]]
         ends = list(np.cumsum([len(G) for G in parts]))
         linear, curvature, lower, upper = columns
@@ -134,18 +139,18 @@ class BoxLP:
 
     def primal_value(self, S: Array, R: Array, z: Array) -> float:
         """Return the primal objective at the plane z."""
-        G, terms, _ = self._assembled(S, R)
+        G, terms, _ = self.assembled(S, R)
         return float(terms.phi(G @ z).sum()) - terms.constant
 
     def solve(self, S: Array, R: Array, **options: Any) -> tuple[SORResult, Array]:
         """Return the loop's result and the plane."""
-        G, terms, _ = self._assembled(S, R)
+        G, terms, _ = self.assembled(S, R)
         result = proximal_point(G, terms, **{k: v for k, v in options.items() if k not in ("start", "finish")})
         return result, result.w
 
     def proof(self, S: Array, R: Array, plane: Array, a: Array) -> Proof | None:
         """Return what a rigorous bound on the plane's gap follows from; None without an identity block to repair by."""
-        G, terms, ends = self._assembled(S, R)
+        G, terms, ends = self.assembled(S, R)
         for block, end in zip(self.blocks, ends, strict=True):
             if block.rows == "I" and block.samples.linear == 0:
                 free = (int(end) - S.shape[1], int(end))

@@ -174,7 +174,7 @@ class Compiled:
         self.data, self.chain, self.inverse = problem.get_problem_data(
             solver, enforce_dpp=False, solver_opts=dict(options or {})
         )
-        self.form = _standard_form(self.data, solver, -1.0 if isinstance(problem.objective, cp.Maximize) else 1.0)
+        self.form = _standard_form(self.data, -1.0 if isinstance(problem.objective, cp.Maximize) else 1.0)
 
     def run(self, options: dict[str, Any], *, verbose: bool = False) -> tuple[CvxpySolution, Array, Array]:
         """Solve; put the values into the problem's variables; return CVXPY's solution and the raw (x, y).
@@ -208,7 +208,7 @@ def standard_form(problem: cp.Problem) -> StandardForm:
 def linear_system(equalities: list[cp.Constraint], variables: list[cp.Variable]) -> tuple[Array, Array]:
     """Return (A, b) with ``A x = b`` for affine equalities, x the variables one after the other."""
     data, _, _ = cp.Problem(cp.Minimize(0), equalities).get_problem_data("CLARABEL")
-    form = _standard_form(data, "CLARABEL", 1.0)
+    form = _standard_form(data, 1.0)
     where, matrix = data["param_prob"].var_id_to_col, form.A.toarray()
     blocks = [
         matrix[:, where[v.id] : where[v.id] + v.size] if v.id in where else np.zeros((len(matrix), v.size))
@@ -217,7 +217,7 @@ def linear_system(equalities: list[cp.Constraint], variables: list[cp.Variable])
     return np.hstack(blocks), form.b
 
 
-def _standard_form(data: dict[str, Any], solver: str, sign: float) -> StandardForm:
+def _standard_form(data: dict[str, Any], sign: float) -> StandardForm:
     n = len(data["c"] if "c" in data else data["q"])
     dims = data["dims"]
     quadratic = data.get("P") is not None

@@ -25,7 +25,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .catalog import resolve
-from .compile import BoxLP, BoxQP, Coefficients, Compiled, NotCompilable, compile
+from .compile import BoxLP, BoxQP, Compiled, NotCompilable, compile
 from .errors import unknown
 from .linalg import Array
 from .modeling import Formulation, Loss, Scheme
@@ -34,7 +34,6 @@ from .proximal import proximal_point
 from .solve import Solution, solve
 from .solvers import SOLVERS
 from .sor import SORResult, sor
-from .terms import Terms
 
 _BLOCK = 2**22  # entries of the rows held at once in prediction: 32 MB
 _FLAT = 1e-10  # a plane whose value varies by less than this times |b| over the training samples has w = 0
@@ -735,7 +734,7 @@ def _by_sor(compiled: Compiled, training: _Training, scheme: Scheme, k: int, opt
         if training.weighted:
             scale = training.centre_scale
             factor = compiled.factor(np.sqrt(training.weights[near])[:, None] * S * scale)
-            terms = _weighted(compiled.samples, training.weights[margin])
+            terms = compiled.samples.terms(len(R), training.weights[margin])
             result = sor(factor.whiten(R * scale), terms, **options)
             plane = scale * factor.unwhiten(result.w)
         else:
@@ -761,25 +760,11 @@ def _by_sor(compiled: Compiled, training: _Training, scheme: Scheme, k: int, opt
     return _Plane(solution, margins, samples)
 
 
-def _weighted(each: Coefficients, weights: Array) -> Terms:
-    """Return the terms whose losses are ``weights`` times those of ``each``; their h is ``s h(a / s)``."""
-    s = weights
-    return Terms.of(len(s), each.linear, each.curvature / s, s * each.lower, s * each.upper, each.constant * s.sum())
-
-
 def _linear_program(
     compiled: BoxLP, S: Array, R: Array, near: Array, margin: Array, options: dict[str, Any]
 ) -> tuple[SORResult, Array, Array | None]:
-    parts = [block.matrix(S, R) for block in compiled.blocks]
-    weights = {"S": near, "R": margin, "I": np.ones(S.shape[1])}
-    each = [_weighted(block.samples, weights[block.rows]) for block in compiled.blocks]
-    columns = [np.concatenate(column) for column in list(zip(*each, strict=True))[:4]]
-    result = proximal_point(
-        np.vstack(parts),
-        Terms(columns[0], columns[1], columns[2], columns[3], sum(terms.constant for terms in each)),
-        **options,
-    )
-    ends = np.cumsum([len(part) for part in parts])
+    G, terms, ends = compiled.assembled(S, R, near=near, margin=margin)
+    result = proximal_point(G, terms, **options)
     pieces = zip(compiled.blocks, np.split(result.a, ends[:-1]), strict=True)
     margins = [piece for block, piece in pieces if block.rows == "R"]
     return result, result.w, margins[0] if len(margins) == 1 else None

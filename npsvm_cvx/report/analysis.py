@@ -7,7 +7,6 @@ import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -335,8 +334,3 @@ def _failures(failed: pd.DataFrame) -> Table | None:
         for _, r in failed.iterrows()
     ]
     return Table("What failed", "", ["formulation", "set", "kernel", "C2", "plane", "check", "meaning"], rows)
-
-
-def as_dict(report: Report) -> dict[str, Any]:
-    """Return the report as plain data, for templates."""
-    return dict(report.__dict__)
