@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from .compile import BoxLP, BoxQP, Coefficients
     from .modeling import Formulation
-    from .verify import Verification
+    from .verification import Verification
 
 REPORTS = {"verification": "npsvm_cvx.report.verification"}
 """The kinds of report and the module that builds each."""
@@ -418,7 +418,7 @@ def _verified(
 ) -> Verification:
     import sklearn
 
-    from .verify import verify as run
+    from .verification import verify as run
 
     with sklearn.config_context(print_changed_only=False):  # every hyperparameter is part of what was verified
         answer = run(formulation, arrays, **options)

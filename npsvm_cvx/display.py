@@ -30,7 +30,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from .evidence import Row
-    from .verify import Verification
+    from .verification import Verification
 
 _WIDE = 90  # columns from which a table has room for sentences beside its figures
 STYLE = {"pass": "green", "fail": "bold red", "solver": "yellow", "skip": "dim"}

@@ -31,7 +31,7 @@ from .linalg import Array
 from .modeling import Formulation, Loss, Scheme
 from .planes import DISTANCES, SCHEMES, Distance, Rows, ZeroNormalWarning, class_matrices, distances
 from .proximal import proximal_point
-from .solve import Solution, solve
+from .solution import Solution, solve
 from .solvers import SOLVERS
 from .sor import SORResult, sor
 

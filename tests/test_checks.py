@@ -16,7 +16,7 @@ from npsvm_cvx.errors import NPSVMError
 from npsvm_cvx.evidence import Row
 from npsvm_cvx.instance import ACCURATE, Instance
 from npsvm_cvx.modeling import multiplier_variable, plane_from_dual, plane_variable, slack_variable, whiten
-from npsvm_cvx.verify import Verification, VerificationError, diagnose, seeded_instance, verify
+from npsvm_cvx.verification import Verification, VerificationError, diagnose, seeded_instance, verify
 
 COLUMNS = ["check", "value", "tolerance", "status", "meaning"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import json
 import os
@@ -15,15 +14,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from npsvm_cvx import available, cli, load
+from npsvm_cvx import available, cli, load, verification
 from npsvm_cvx.datasets import DATASETS, VARIANTS
 from npsvm_cvx.errors import NPSVMError
 from npsvm_cvx.evidence import Row
 from npsvm_cvx.scaffold import class_name, create, template
-from npsvm_cvx.verify import Verification
+from npsvm_cvx.verification import Verification
 
 FAST = ["--solver", "clarabel"]
-VERIFY = importlib.import_module("npsvm_cvx.verify")  # the package's attribute of that name is the function
+VERIFY = verification
 
 
 def run(*arguments, env=None):

@@ -9,7 +9,7 @@ from npsvm_cvx import Formulation, Loss, Program, load
 from npsvm_cvx.catalog import resolve
 from npsvm_cvx.compile import BoxLP, BoxQP, Coefficients, NotCompilable, compile
 from npsvm_cvx.modeling import multiplier_variable, plane_from_dual, plane_variable, slack_variable, whiten
-from npsvm_cvx.verify import verify
+from npsvm_cvx.verification import verify
 
 
 class Hinge(Formulation):

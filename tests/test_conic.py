@@ -9,7 +9,7 @@ from npsvm_cvx import Loss, Program, load
 from npsvm_cvx.conic import Cones, ParametricMinimum, standard_form
 from npsvm_cvx.lagrangian import DualDomain, Lagrangian
 from npsvm_cvx.solvers import SOLVERS, solve_program
-from npsvm_cvx.verify import verify
+from npsvm_cvx.verification import verify
 
 
 def test_distances_to_the_cones():

@@ -19,8 +19,8 @@ REPORTS = sorted((PACKAGE / "report").glob("*.py"))
 # what stands together in one line by design
 ORDER = [
     ("errors",), ("linalg",), ("modeling",), ("catalog",), ("planes",), ("readers",), ("datasets",), ("conic",),
-    ("solvers",), ("terms",), ("certificate", "newton"), ("sor",), ("proximal",), ("compile",), ("solve",),
-    ("lagrangian",), ("instance",), ("evidence",), ("fenchel", "claims"), ("checks",), ("verify",), ("estimator",),
+    ("solvers",), ("terms",), ("certificate", "newton"), ("sor",), ("proximal",), ("compile",), ("solution",),
+    ("lagrangian",), ("instance",), ("evidence",), ("fenchel", "claims"), ("checks",), ("verification",), ("estimator",),
     ("baselines",), ("store",), ("scaffold",), ("report",), ("testing",), ("display",), ("cli",),
 ]  # fmt: skip
 RANK = {name: rank for rank, line in enumerate(ORDER) for name in line}
@@ -182,3 +182,17 @@ def test_the_public_names_are_there():
         "GEPSVM", "load_dataset", "make_cross_planes",
     }  # fmt: skip
     assert wanted <= set(npsvm_cvx.__all__)
+
+
+def test_a_certificate_is_checked_with_numpy_alone(tmp_path):
+    proof = npsvm_cvx.solve("hnpsvm", [[1.0, 1.0], [2.0, 1.0]], [[0.0, 1.0]]).proof
+    (tmp_path / "plane.json").write_text(proof.to_json())
+    code = (
+        "import sys; sys.argv = ['npsvm', 'recheck', 'plane.json']\n"
+        "from npsvm_cvx import cli\n"
+        "try: cli.main()\n"
+        "finally: print([m for m in ('cvxpy', 'scipy', 'numba', 'sklearn', 'clarabel') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert run.stdout.startswith("proved: ")
+    assert run.stdout.splitlines()[-1] == "[]"

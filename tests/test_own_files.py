@@ -12,7 +12,7 @@ from npsvm_cvx import Formulation, Loss, Program, load
 from npsvm_cvx.errors import FormulationError, NPSVMError
 from npsvm_cvx.linalg import Factor
 from npsvm_cvx.modeling import multiplier_variable, plane_from_dual, plane_variable, slack_variable, whiten
-from npsvm_cvx.verify import generic, verify
+from npsvm_cvx.verification import generic, verify
 
 HNPSVM = (Path(npsvm_cvx.formulations.__file__).parent / "hnpsvm.py").read_text(encoding="utf-8")
 

@@ -25,7 +25,7 @@ from npsvm_cvx.proximal import proximal_point
 from npsvm_cvx.solvers import SOLVERS, options_for, solve_program
 from npsvm_cvx.sor import sor
 from npsvm_cvx.terms import Terms
-from npsvm_cvx.verify import verify
+from npsvm_cvx.verification import verify
 
 
 def ones(X):

@@ -14,7 +14,7 @@ import pytest
 
 from npsvm_cvx import load, solve
 from npsvm_cvx.compile import compile
-from npsvm_cvx.verify import VerificationError, verify
+from npsvm_cvx.verification import VerificationError, verify
 
 FORMULATIONS = Path(npsvm_cvx.formulations.__file__).parent
 HINGES = {"hnpsvm": "C1", "tbsvm": "C1", "twsvm": "eps", "mbsvm": "eps"}

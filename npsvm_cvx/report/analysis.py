@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from .. import datasets
-from ..verify import environment
+from ..verification import environment
 
 Cell = str | int | float | None
 

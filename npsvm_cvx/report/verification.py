@@ -27,9 +27,9 @@ from threadpoolctl import threadpool_limits
 from .. import catalog, datasets, planes
 from ..compile import NotCompilable
 from ..errors import NPSVMError
-from ..solve import solve
+from ..solution import solve
 from ..store import Store, key_of
-from ..verify import environment, verify
+from ..verification import environment, verify
 from . import analysis, figures, render
 
 CORNERS = ((1.0, 1.0), (2.0**-8, 2.0**8), (2.0**-8, 1.0), (1.0, 2.0**8))
