@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from .problem import Problem, Stack
 from .terms import Array, Terms
 
 _U = 2.0**-53
@@ -57,13 +58,13 @@ class Proof:
 
     Attributes
     ----------
-    S, R : arrays
+    S, R : arrays or Stack
         Near rows and margin rows; for a linear program, R holds G and S is empty.
     z, a : arrays
         The plane and the multipliers.
     terms : Terms
     ridge : (d,) array
-    near : float
+    near : float or (m,) array
     free : tuple of int or None
         Of a linear program: where its identity block begins and ends.
 
@@ -76,27 +77,32 @@ class Proof:
     True
     """
 
-    S: Array
-    R: Array
+    S: Array | Stack
+    R: Array | Stack
     z: Array
     a: Array
     terms: Terms
     ridge: Array
-    near: float = 1.0
+    near: float | Array = 1.0
     free: tuple[int, int] | None = None
+
+    @classmethod
+    def of(cls, problem: Problem, z: Array, a: Array) -> Proof:
+        """Return the proof that a plane and multipliers are of a problem's gap."""
+        return cls(problem.S, problem.R, z, a, problem.terms, problem.ridge, problem.near)
 
     def check(self) -> Certificate:
         """Return what the proof proves, computed here and now."""
         if self.free is not None:
-            return certify_linear_program(self.R, self.z, self.a, self.terms, slice(*self.free))
+            return certify_linear_program(Stack.of(self.R).dense(), self.z, self.a, self.terms, slice(*self.free))
         return certify(self.S, self.R, self.z, self.a, self.terms, ridge=self.ridge, near=self.near)
 
     def to_json(self) -> str:
         """Return the proof and its claim as JSON; terms are written so that they are read back to the bit."""
         certificate = self.check()
         fields = {
-            "S": self.S,
-            "R": self.R,
+            "S": Stack.of(self.S).dense(),
+            "R": Stack.of(self.R).dense(),
             "z": self.z,
             "a": self.a,
             "ridge": self.ridge,
@@ -106,7 +112,7 @@ class Proof:
             {
                 "format": _FORMAT,
                 "claim": {"gap": certificate.gap, "value": certificate.value},
-                "near": self.near,
+                "near": self.near if np.ndim(self.near) == 0 else np.asarray(self.near).tolist(),
                 "constant": self.terms.constant,
                 "free": self.free,
                 **{name: {"shape": np.shape(x), "values": np.ravel(x).tolist()} for name, x in fields.items()},
@@ -126,7 +132,8 @@ class Proof:
             terms = Terms(linear, curvature, lower, upper, float(data["constant"]))
             free = None if data["free"] is None else (int(data["free"][0]), int(data["free"][1]))
             S, R, z, a = (read[name] for name in _ARRAYS[:4])
-            return cls(S, R, z, a, terms, read["ridge"], float(data["near"]), free)
+            near = np.array(data["near"], dtype=float)
+            return cls(S, R, z, a, terms, read["ridge"], float(near) if near.ndim == 0 else near, free)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise ValueError(f"not a certificate: {error}") from None
 
@@ -136,14 +143,21 @@ _ARRAYS = ("S", "R", "z", "a", "ridge", "linear", "curvature", "lower", "upper")
 
 
 def certify(
-    S: Array, R: Array, z: Array, a: Array, terms: Terms, *, ridge: float | Array, near: float = 1.0
+    S: Array | Stack,
+    R: Array | Stack,
+    z: Array,
+    a: Array,
+    terms: Terms,
+    *,
+    ridge: float | Array,
+    near: float | Array = 1.0,
 ) -> Certificate:
     r"""Bound the gap of a plane and multipliers of a box-constrained, separable quadratic dual.
 
     Parameters
     ----------
-    S, R : (m, d) and (l, d) arrays
-        Near rows and margin rows.
+    S, R : (m, d) and (l, d) arrays, or Stack
+        Near rows and margin rows; read once, a few at a time.
     z : (d,) array
         The plane.
     a : (l,) array
@@ -151,9 +165,9 @@ def certify(
     terms : Terms
         ``h_i``, whose entries are taken as exact.
     ridge : float or (d,) array
-        Diagonal of ``M - near S'S``.  Where it is zero the bound is finite only if r is zero there.
-    near : float
-        Multiplier of S'S.
+        Diagonal of ``M - S' diag(near) S``.  Where it is zero the bound is finite only if r is zero there.
+    near : float or (m,) array
+        What each near row's square is multiplied by.
 
     Raises
     ------
@@ -170,24 +184,34 @@ def certify(
     >>> certify(np.zeros((1, 1)), 2 * np.ones((1, 1)), 0.5 * one, 0.25 * one, hinge, ridge=1.0).gap < 1e-15
     True
     """
+    S, R = Stack.of(S), Stack.of(R)
     c = np.broadcast_to(np.asarray(ridge, dtype=float), z.shape)
-    _check(S, R, z, a, c)
+    price = np.broadcast_to(np.asarray(near, dtype=float), (len(S),))
+    _check(S, R, z, a, c, price)
     a = np.clip(a, terms.lower, terms.upper)
-    t, t_error = _product(R, z, np.zeros_like(z))
-    brackets = _bracket(terms, a, _down(t - t_error), _up(t + t_error))
-
-    y, y_error = _product(S, z, np.zeros_like(z))
-    Sy, Sy_error = _product(S.T, y, y_error)
-    Ra, Ra_error = _product(R.T, a, np.zeros_like(a))
-    pull, hold = near * Sy, c * z
-    residual = Ra - pull - hold
-    rounding = 4 * _U * (np.abs(Ra) + 2 * np.abs(pull) + 2 * np.abs(hold)) + 4 * _TINY
-    r = _up(_up(np.abs(residual) + _up(Ra_error + rounding)) + _up(near * Sy_error))
+    brackets, phi, Ra = 0.0, 0.0, _Sum(len(R), len(z))
+    for span, rows in R.chunks():
+        size = np.abs(rows)
+        part = terms.at(span)
+        t, t_error = _product(rows, size, z)
+        brackets = float(_up(brackets + _brackets(part, a[span], t, t_error)))
+        phi += float(part.phi(t).sum())
+        Ra.add(rows, size, a[span], np.zeros(len(rows)))
+    near_value, Sy = 0.0, _Sum(len(S), len(z))
+    for span, rows in S.chunks():
+        size = np.abs(rows)
+        y, y_error = _product(rows, size, z)
+        pull = price[span] * y
+        Sy.add(rows, size, pull, _up(_up(price[span] * y_error) + _up(_U * np.abs(pull)) + _TINY))
+        near_value += float(pull @ y) / 2
+    hold = c * z
+    residual = Ra.value - Sy.value - hold
+    rounding = 4 * _U * (np.abs(Ra.value) + np.abs(Sy.value) + 2 * np.abs(hold)) + 4 * _TINY
+    r = _up(_up(np.abs(residual) + _up(Ra.error + rounding)) + Sy.error)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         squares = np.where(r == 0, 0.0, _up(_up(r * r) / np.maximum(_down(2 * c), 0.0)))  # no ridge: no bound
-    gap = _sum_up(np.concatenate([brackets, squares]))
-    value = near * float(y @ y) / 2 + float(c @ (z * z)) / 2 + float(terms.phi(t).sum()) - terms.constant
-    return Certificate(gap, value)
+    value = near_value + float(c @ (z * z)) / 2 + phi - terms.constant
+    return Certificate(float(_up(brackets + _sum_up(squares))), value)
 
 
 def certify_linear_program(G: Array, z: Array, a: Array, terms: Terms, free: slice) -> Certificate:
@@ -215,11 +239,13 @@ def certify_linear_program(G: Array, z: Array, a: Array, terms: Terms, free: sli
         raise ValueError("a linear program has no curvature, and its free multipliers no cost.")
     if (terms.lower > 0).any() or (terms.upper < 0).any() or not np.isfinite([terms.lower, terms.upper]).all():
         raise ValueError("the boxes must be finite and hold zero.")
-    _check(G, G, z, a, np.ones(d))
+    whole = Stack(G)
+    _check(whole, whole, z, a, np.ones(d), np.ones(1))
     rest = np.ones(len(a), dtype=bool)
     rest[free] = False
     a = np.clip(a, terms.lower, terms.upper)
-    needed, error = _product(G[rest].T, a[rest], np.zeros(int(rest.sum())))
+    turned = np.ascontiguousarray(G[rest].T)
+    needed, error = _product(turned, np.abs(turned), a[rest])
     needed, error = -needed / scale, _up(_up(error / abs(scale)) + 2 * _U * np.abs(needed / scale) + _TINY)
     high, low = _up(needed + error), _down(needed - error)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -227,7 +253,7 @@ def certify_linear_program(G: Array, z: Array, a: Array, terms: Terms, free: sli
         under = np.where(low < 0, _up(low / terms.lower[free]), 0.0)
     shrink = float(_down(1.0 / max(1.0, float(np.max([over, under], initial=0.0)))))
 
-    t, t_error = _product(G, z, np.zeros_like(z))
+    t, t_error = _product(G, np.abs(G), z)
     ends = [_phi_up(terms, _down(t - t_error)), _phi_up(terms, _up(t + t_error))]
     primal = _sum_up(np.maximum(*ends))
     # the constant belongs to both values and cancels
@@ -237,11 +263,12 @@ def certify_linear_program(G: Array, z: Array, a: Array, terms: Terms, free: sli
     return Certificate(max(gap, 0.0), primal - terms.constant)
 
 
-def _check(S: Array, R: Array, z: Array, a: Array, c: Array) -> None:
+def _check(S: Stack, R: Stack, z: Array, a: Array, c: Array, near: Array) -> None:
     if S.shape[1] != len(z) or R.shape[1] != len(z) or len(R) != len(a):
         raise ValueError(f"S {S.shape}, R {R.shape}, z {z.shape} and a {a.shape} do not fit together.")
-    if not all(np.isfinite(x).all() for x in (S, R, z, a, c)) or (c < 0).any():
-        raise ValueError("S, R, z, a and ridge must be finite, and ridge nonnegative.")
+    finite = S.finite() and R.finite() and all(np.isfinite(x).all() for x in (z, a, c, near))
+    if not finite or (c < 0).any() or (near < 0).any():
+        raise ValueError("S, R, z, a, ridge and near must be finite, and ridge and near nonnegative.")
 
 
 def _up(x: Any) -> Any:
@@ -252,15 +279,49 @@ def _down(x: Any) -> Any:
     return np.nextafter(x, -np.inf)
 
 
-def _product(matrix: Array, vector: Array, vector_error: Array) -> tuple[Array, Array]:
-    """Return ``matrix @ vector`` and a bound on its distance to the exact product, the vector itself in error."""
-    n = matrix.shape[1]
-    size = np.abs(matrix)
-    gamma = (n + 2) * _U / (1 - (n + 2) * _U)
-    # the bound's own products are rounded too, by a factor of at most 1 + gamma
-    slack = 1 + 4 * gamma
-    error = slack * (gamma * (size @ np.abs(vector)) + size @ vector_error) + 2 * n * _TINY
-    return np.asarray(matrix @ vector), np.asarray(error)
+def _product(rows: Array, size: Array, vector: Array) -> tuple[Array, Array]:
+    """Return ``rows @ vector`` and a bound on its distance to the exact product; ``size`` is ``abs(rows)``."""
+    n = rows.shape[1]
+    gamma = _gamma(n)
+    # the bound's own product is rounded too, by a factor of at most 1 + gamma
+    error = (1 + 4 * gamma) * gamma * (size @ np.abs(vector)) + 2 * n * _TINY
+    return np.asarray(rows @ vector), np.asarray(error)
+
+
+def _gamma(n: int) -> float:
+    return (n + 2) * _U / (1 - (n + 2) * _U)
+
+
+class _Sum:
+    """``rows' values`` over the chunks of a stack of n rows, with a bound on its error; any order of summation."""
+
+    def __init__(self, n: int, d: int) -> None:
+        self.value, self._size = np.zeros(d), np.zeros(d)
+        self._gamma, self._tiny = _gamma(n), 2 * n * _TINY
+
+    def add(self, rows: Array, size: Array, values: Array, errors: Array) -> None:
+        """Add a chunk whose values are known to within ``errors``."""
+        self.value += rows.T @ values
+        # in units of gamma, so that one product serves both
+        self._size += size.T @ (np.abs(values) * (1 + 4 * _U) + errors / self._gamma)
+
+    @property
+    def error(self) -> Array:
+        """The bound, (d,)."""
+        return np.asarray((1 + 6 * self._gamma) * self._gamma * self._size + self._tiny)
+
+
+def _brackets(terms: Terms, a: Array, t: Array, t_error: Array) -> float:
+    """Bound the sum of the brackets for margins within ``t_error`` of t."""
+    slope = -(t + terms.linear + terms.curvature * a)
+    unsure = 2 * t_error + 8 * _U * (np.abs(t) + np.abs(terms.linear) + np.abs(terms.curvature * a)) + 4 * _TINY
+    # a multiplier at the end of its box that the margin pushes against has a bracket of zero: most of them do
+    open_ = ~(((a == terms.upper) & (slope > unsure)) | ((a == terms.lower) & (slope < -unsure)))
+    if not open_.any():
+        return 0.0
+    rest = terms.at(open_)
+    t, t_error = t[open_], t_error[open_]
+    return _sum_up(_bracket(rest, a[open_], _down(t - t_error), _up(t + t_error)))
 
 
 def _bracket(terms: Terms, a: Array, low: Array, high: Array) -> Array:

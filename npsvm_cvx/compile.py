@@ -29,11 +29,13 @@ import numpy as np
 
 from .certificate import Proof
 from .errors import FormulationError
-from .linalg import Array, Factor
+from .linalg import Array
 from .modeling import Formulation, Program
+from .problem import Problem, Stack
 from .proximal import proximal_point
-from .sor import SORResult, sor
+from .sor import SORResult
 from .terms import Terms
+from .working_set import minimise
 
 _EXACT = 1e-9  # relative error allowed in a reading; evaluations are exact to rounding
 
@@ -74,28 +76,48 @@ class BoxQP:
 
     shape = "box and separable quadratic: SOR on whitened rows"
 
-    def factor(self, S: Array) -> Factor:
-        """Return the factor of ``M = near S'S + diag(ridge)``."""
+    def problem(
+        self,
+        S: Array | Stack,
+        R: Array | Stack,
+        *,
+        near: Array | None = None,
+        margin: float | Array = 1.0,
+        columns: Array | None = None,
+    ) -> Problem:
+        """Return the arrays of one plane's problem.
+
+        Parameters
+        ----------
+        S, R : (m, d) and (l, d) arrays, or Stack
+        near : (m,) array, optional
+        margin : float or (l,) array
+            Weights of the samples.
+        columns : (d,) array, optional
+            What each coefficient's ridge is divided by.
+        """
+        S, R = Stack.of(S), Stack.of(R)
         ridge = np.append(np.full(S.shape[1] - 1, self.ridge[0]), self.ridge[1])
-        return Factor(np.sqrt(self.near) * S, ridge)
+        return Problem(
+            S,
+            R,
+            self.samples.terms(len(R), margin),
+            ridge if columns is None else ridge / columns,
+            self.near if near is None else self.near * near,
+        )
 
     def primal_value(self, S: Array, R: Array, z: Array) -> float:
         """Return the primal objective at the plane z, its slacks the best for it."""
-        terms = self.samples.terms(len(R))
-        ridge = self.ridge[0] * float(z[:-1] @ z[:-1]) + self.ridge[1] * float(z[-1] ** 2)
-        near = S @ z
-        return (self.near * float(near @ near) + ridge) / 2 + float(terms.phi(R @ z).sum()) - terms.constant
+        problem = self.problem(S, R)
+        return problem.smooth(z) + float(problem.terms.phi(R @ z).sum()) - problem.terms.constant
 
-    def solve(self, S: Array, R: Array, **options: Any) -> tuple[SORResult, Array]:
+    def solve(self, S: Array | Stack, R: Array | Stack, **options: Any) -> tuple[SORResult, Array]:
         """Return SOR's result and the plane."""
-        factor = self.factor(S)
-        result = sor(factor.whiten(R), self.samples.terms(len(R)), **options)
-        return result, factor.unwhiten(result.w)
+        return minimise(self.problem(S, R), **options)
 
     def proof(self, S: Array, R: Array, plane: Array, a: Array) -> Proof:
         """Return what a rigorous bound on the plane's gap follows from."""
-        ridge = np.append(np.full(S.shape[1] - 1, self.ridge[0]), self.ridge[1])
-        return Proof(S, R, plane, a, self.samples.terms(len(R)), ridge, self.near)
+        return Proof.of(self.problem(S, R), plane, a)
 
     def multipliers(self, result: SORResult) -> dict[str, Array]:
         """Return the dual variables by name."""

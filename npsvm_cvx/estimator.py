@@ -33,7 +33,8 @@ from .planes import DISTANCES, SCHEMES, Distance, Rows, ZeroNormalWarning, class
 from .proximal import proximal_point
 from .solution import Solution, solve
 from .solvers import SOLVERS
-from .sor import SORResult, sor
+from .sor import SORResult
+from .working_set import minimise
 
 _BLOCK = 2**22  # entries of the rows held at once in prediction: 32 MB
 _FLAT = 1e-10  # a plane whose value varies by less than this times |b| over the training samples has w = 0
@@ -732,11 +733,14 @@ def _by_sor(compiled: Compiled, training: _Training, scheme: Scheme, k: int, opt
     margins: Array | None
     if isinstance(compiled, BoxQP):
         if training.weighted:
-            scale = training.centre_scale
-            factor = compiled.factor(np.sqrt(training.weights[near])[:, None] * S * scale)
-            terms = compiled.samples.terms(len(R), training.weights[margin])
-            result = sor(factor.whiten(R * scale), terms, **options)
-            plane = scale * factor.unwhiten(result.w)
+            problem = compiled.problem(
+                S,
+                R,
+                near=training.weights[near],
+                margin=training.weights[margin],
+                columns=np.square(training.centre_scale),
+            )
+            result, plane = minimise(problem, **options)
         else:
             result, plane = compiled.solve(S, R, **options)
         margins = result.a

@@ -19,6 +19,7 @@ from .linalg import Array
 from .modeling import Formulation, Program
 from .solvers import ProgramSolution, solve_program, value_with_plane_fixed
 from .sor import SORResult
+from .working_set import factor_of
 
 ACCURATE = 1e-6
 """Largest relative residual at which a general solver's answer is taken as evidence about a formulation."""
@@ -144,7 +145,7 @@ class Instance:
         """
         best = self.best_primal()
         if isinstance(self.compiled, BoxQP) and best is not None and best.plane is not None:
-            rows = self.compiled.factor(self.S).whiten(np.vstack([self.S, self.R]))
+            rows = factor_of(self.compiled.problem(self.S, self.R)).whiten(np.vstack([self.S, self.R]))
             reach = float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max()))
             size = max(float(np.abs(self.values(best.plane)).max()), 1e-300)
             return reach * sum(np.sqrt(2 * e * abs(best.value)) for e in relative_errors) / size

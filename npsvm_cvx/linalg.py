@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import lapack, qr, solve_triangular
 
 from .errors import NPSVMError
+from .problem import Stack
 
 Array = NDArray[np.float64]
 
+_TALL = 2**17  # entries of S from which the product S'S is worth its loss of digits, where it loses few
+_WELL_CONDITIONED = 1e-11  # reciprocal condition number of M, its columns scaled, from which the product is used
+_ROWS_AT_ONCE = 4096  # rows a QR factorisation takes in at a time: memory does not grow with their number
+
 
 class Factor:
-    r"""Triangular factor of :math:`M = S^\top S + \mathrm{diag}(c)`, never forming M.
+    r"""Triangular factor of :math:`M = S^\top \mathrm{diag}(\mathrm{near})\, S + \mathrm{diag}(c)`.
 
     ``M = U'U`` with U from the QR factorisation of S stacked on ``diag(sqrt(c))``: the condition number that
-    rounding sees is that of the stack, not its square.
+    rounding sees is that of the stack, not its square.  Where S has many rows and M is well conditioned, U is M's
+    Cholesky factor, at the price of one product ``S'S``.
 
     Parameters
     ----------
-    S : (m, d) array
+    S : (m, d) array or Stack
         The near rows.
     ridge : float or (d,) array
         ``C1``, or one value per coefficient.  Nonnegative; zero needs S of full column rank.
+    near : float or (m,) array
+        What each near row's square is multiplied by.
+    gram : (d, d) array, optional
+        ``S' diag(near) S`` where it is known already; a hint, used as far as conditioning allows.
 
     Raises
     ------
@@ -38,27 +50,38 @@ class Factor:
     True
     """
 
-    def __init__(self, S: ArrayLike, ridge: float | Array) -> None:
-        near = np.asarray(S, dtype=float)
-        d = near.shape[1]
+    def __init__(
+        self, S: ArrayLike | Stack, ridge: float | Array, *, near: float | Array = 1.0, gram: Array | None = None
+    ) -> None:
+        rows = S if isinstance(S, Stack) else Stack(np.asarray(S, dtype=float))
+        m, d = rows.shape
         c = np.broadcast_to(np.asarray(ridge, dtype=float), (d,))
         if np.any(c < 0) or not np.all(np.isfinite(c)):
             raise NPSVMError(f"the ridge must be nonnegative and finite; found {ridge!r}.")
         self.ridge = c
-        stack = np.vstack([near, np.diag(np.sqrt(c))])
-        self.U: Array = qr(stack, mode="r", overwrite_a=True, check_finite=False)[0][:d]
-        # without column pivoting the diagonal reveals a singular M only where c does not bound it from below
-        pivots = np.abs(np.diag(self.U))
-        if np.min(pivots, initial=np.inf) <= np.finfo(float).eps * max(stack.shape) * np.max(pivots, initial=0.0):
-            rank = int(np.linalg.matrix_rank(near))
-            raise NPSVMError(
-                f"S'S + C1 I is singular: S has rank {rank} of {d} columns and the ridge is "
-                f"{float(np.min(c)):g}; use a larger ridge (C1 or eps)."
-            )
+        found = None
+        if gram is not None or (m * d >= _TALL and m >= 2 * d):
+            found = _cholesky(rows.gram(near) if gram is None else gram, c)
+        self.exact = found is None
+        """Whether U is as accurate as a QR factorisation makes it."""
+        self.U: Array = _triangle(rows, near, c) if found is None else found
+
+    @classmethod
+    def of(cls, U: Array, ridge: Array) -> Factor:
+        """Return the factor whose triangle is known, to the digits a Cholesky factorisation gives."""
+        made = object.__new__(cls)
+        made.U, made.ridge, made.exact = U, ridge, False
+        return made
+
+    @cached_property
+    def _inverse(self) -> Array:
+        return np.asarray(lapack.dtrtri(self.U)[0])
 
     def whiten(self, R: ArrayLike) -> Array:
         """Return F (l x d) with ``F F' = R M^-1 R'``: the margin rows in coordinates where M is the identity."""
         rows = np.asarray(R, dtype=float)
+        if not self.exact and len(rows) > 4 * len(self.U):
+            return rows @ self._inverse
         return np.ascontiguousarray(solve_triangular(self.U, rows.T, trans="T", check_finite=False).T)
 
     def unwhiten(self, w: Array) -> Array:
@@ -69,3 +92,37 @@ class Factor:
         """Return ``M^-1 B`` for B of shape (d,) or (d, k)."""
         right = solve_triangular(self.U, np.asarray(B, dtype=float), trans="T", check_finite=False)
         return np.asarray(solve_triangular(self.U, right, check_finite=False))
+
+
+def _cholesky(gram: Array, ridge: Array) -> Array | None:
+    """Return the Cholesky factor U of ``gram + diag(ridge)``, or None where it would lose too many digits."""
+    M = gram.copy()
+    M[np.diag_indices(len(M))] += ridge
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        scale = 1 / np.sqrt(np.diag(M))
+        M *= scale[:, None] * scale
+    if not np.isfinite(M).all():
+        return None
+    size = np.abs(M).sum(axis=0).max()
+    U, info = lapack.dpotrf(M, clean=1, overwrite_a=True)
+    if info != 0 or not lapack.dpocon(U, size)[0] >= _WELL_CONDITIONED:
+        return None
+    return np.ascontiguousarray(U / scale)
+
+
+def _triangle(rows: Stack, near: float | Array, ridge: Array) -> Array:
+    """Return U by QR factorisations of a few thousand rows at a time."""
+    m, d = rows.shape
+    top = np.diag(np.sqrt(ridge))
+    for span, part in rows.chunks(max(_ROWS_AT_ONCE, 2 * d) * d):
+        weight = near if np.ndim(near) == 0 else np.asarray(near)[span, None]
+        top = qr(np.vstack([part * np.sqrt(weight), top]), mode="r", overwrite_a=True, check_finite=False)[0][:d]
+    # without column pivoting the diagonal reveals a singular M only where c does not bound it from below
+    pivots = np.abs(np.diag(top))
+    if np.min(pivots, initial=np.inf) <= np.finfo(float).eps * max(m + d, d) * np.max(pivots, initial=0.0):
+        rank = int(np.linalg.matrix_rank(rows.dense()))
+        raise NPSVMError(
+            f"S'S + C1 I is singular: S has rank {rank} of {d} columns and the ridge is "
+            f"{float(np.min(ridge)):g}; use a larger ridge (C1 or eps)."
+        )
+    return np.asarray(top)

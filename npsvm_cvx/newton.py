@@ -43,7 +43,7 @@ def finish(rows: Array, terms: Terms, a: Array, target: float, deadline: float) 
     for _ in range(_FINISH_ROUNDS):
         a, w = _newton_round(rows, terms, a, delta, deadline)
         gap = primal_dual_gap(rows, terms, a, w, rows.T @ a)
-        polished, polished_gap = _polish(rows, terms, a)
+        polished, polished_gap = polish(rows, terms, a)
         if polished_gap < gap:
             a, gap, w = polished, polished_gap, rows.T @ polished
         progress = gap < 0.5 * best_gap
@@ -64,7 +64,7 @@ _SETTLED_DELTA = 1e-9  # relative to the rows: from here on a round without prog
 _SMALLEST_DELTA = 1e-15  # below it the multipliers read off the margins are rounding, whatever the data
 
 
-def _polish(rows: Array, terms: Terms, a: Array) -> tuple[Array, float]:
+def polish(rows: Array, terms: Terms, a: Array) -> tuple[Array, float]:
     """Put the free multipliers where the gradient vanishes, as long as that lowers the gap; return a and its gap.
 
     A round reads multipliers off margins divided by delta; this reads margins off multipliers, whose rounding a small
@@ -74,11 +74,12 @@ def _polish(rows: Array, terms: Terms, a: Array) -> tuple[Array, float]:
     for _ in range(3):
         free = (a > terms.lower) & (a < terms.upper)
         count = int(free.sum())
-        if not count or count > LARGEST_SYSTEM:
+        if not count or min(count, rows.shape[1]) > LARGEST_SYSTEM:
             break
         slope = (rows[free] @ (rows.T @ a)) + terms.linear[free] + terms.curvature[free] * a[free]
+        room = np.minimum(a - terms.lower, terms.upper - a)[free]
         step = np.zeros_like(a)
-        step[free] = _stationary(rows[free], terms.curvature[free], slope)
+        step[free] = _stationary(rows[free], terms.curvature[free], slope, room)
         moved = np.clip(a + step, terms.lower, terms.upper)
         then = float(terms.brackets(moved, rows @ (rows.T @ moved)).sum())
         if not then < gap:
@@ -87,19 +88,55 @@ def _polish(rows: Array, terms: Terms, a: Array) -> tuple[Array, float]:
     return a, gap
 
 
-def _stationary(free: Array, curvature: Array, slope: Array) -> Array:
-    """Return p with ``(F_J F_J' + D) p = -slope``, of least norm, without forming the product."""
+def _stationary(free: Array, curvature: Array, slope: Array, room: Array) -> Array:
+    """Return p with ``(F_J F_J' + D) p = -slope``, without forming the product.
+
+    Where many do, as when more samples than dimensions tie, the one of least ``|p / room|``: a step in proportion to
+    the room each multiplier has is seldom clipped.
+    """
     n, d = free.shape
+    if n > d and (curvature > 0).all():
+        return _woodbury(free, curvature, slope)
     if (curvature > 0).any():
         free = np.hstack([free, np.diag(np.sqrt(curvature))])
         d += n
-    if n <= d:
-        r = np.linalg.qr(free.T, mode="r")
-        pivots = np.abs(np.diag(r))
-        if pivots.min() > 1e-13 * pivots.max():
-            return -np.asarray(solve_triangular(r, solve_triangular(r, slope, trans="T")))
-    inner = np.linalg.lstsq(free, -slope, rcond=1e-13)[0]
-    return np.asarray(np.linalg.lstsq(free.T, inner, rcond=1e-13)[0])
+    if n > d:
+        finite = np.isfinite(room)
+        room = np.minimum(room, 1e3 * np.median(room[finite])) if finite.any() else np.ones(n)
+        scaled = free * room[:, None]
+        # the rows are whitened, so that their Gram matrices lose few digits; the caller's next step restores them
+        inner = _solve_semidefinite(free.T @ free, free.T @ -slope)
+        return np.asarray(room * (scaled @ _solve_semidefinite(scaled.T @ scaled, inner)))
+    r = np.linalg.qr(free.T, mode="r")
+    pivots = np.abs(np.diag(r))
+    if pivots.min() > 1e-13 * pivots.max():
+        return -np.asarray(solve_triangular(r, solve_triangular(r, slope, trans="T")))
+    least = np.linalg.lstsq(free, -slope, rcond=1e-13)[0]
+    return np.asarray(np.linalg.lstsq(free.T, least, rcond=1e-13)[0])
+
+
+def _woodbury(free: Array, curvature: Array, slope: Array) -> Array:
+    """Return ``-(F F' + D)^-1 slope`` by a system of F's columns, which are fewer than its rows."""
+    scaled = free / np.sqrt(curvature)[:, None]
+    system = scaled.T @ scaled
+    system[np.diag_indices(len(system))] += 1.0
+    right = slope / curvature
+    inner = cho_solve(cho_factor(system, check_finite=False), free.T @ right, check_finite=False)
+    return np.asarray((free @ inner) / curvature - right)
+
+
+def _solve_semidefinite(system: Array, right: Array) -> Array:
+    """Return the solution of least norm, directions of rounding size left out."""
+    try:
+        factor = cho_factor(system, lower=True, check_finite=False)
+        pivots = np.diag(factor[0])
+        if pivots.min() > 1e-6 * pivots.max():
+            return np.asarray(cho_solve(factor, right, check_finite=False))
+    except np.linalg.LinAlgError:
+        pass
+    values, vectors = np.linalg.eigh(system)
+    kept = values > 1e-13 * values[-1]
+    return np.asarray(vectors[:, kept] @ ((vectors[:, kept].T @ right) / values[kept]))
 
 
 def _newton_round(rows: Array, terms: Terms, previous: Array, delta: float, deadline: float) -> tuple[Array, Array]:

@@ -23,8 +23,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from .newton import LARGEST_SYSTEM, primal_dual_gap
+from .newton import LARGEST_SYSTEM, polish, primal_dual_gap
 from .newton import finish as newton_finish
+from .problem import Stack
 from .terms import Array, Terms
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -33,7 +34,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _FASTMATH = {"reassoc", "contract", "nsz"}
 
 
-def _jit(function: _Function) -> _Function:
+def compiled(function: _Function) -> _Function:
     """Compile on first call; keep the result on disk where there is a place for it, and do without where not."""
     try:
         return njit(cache=True, fastmath=_FASTMATH, nogil=True)(function)
@@ -74,7 +75,7 @@ class SORResult:
     status: str
 
 
-@_jit
+@compiled
 def _sweep(  # pragma: no cover - compiled
     F: Array,
     norms: Array,
@@ -135,6 +136,7 @@ def sor(
     start: Array | None = None,
     random_state: int = 0,
     finish: bool = True,
+    scale: float | None = None,
 ) -> SORResult:
     r"""Maximise the dual above by SOR sweeps, finished by a few Newton steps on the free multipliers.
 
@@ -157,6 +159,9 @@ def sor(
         Seed of the order of the samples, drawn anew for each sweep.
     finish : bool
         Whether to take the Newton steps that end on the exact solution.
+    scale : float, optional
+        What ``tol`` is relative to, instead of the larger of the two values: for a problem that is what remains of
+        another one.
 
     Raises
     ------
@@ -187,7 +192,7 @@ def sor(
         raise ValueError(f"tol={tol!r} must be nonnegative.")
     rows, basis = compress(rows)
     norms = np.einsum("ij,ij->i", rows, rows)
-    _refuse_unbounded(norms, terms)
+    refuse_unbounded(rows, terms)
     begin = np.zeros(n) if start is None else np.array(start, dtype=float)
     if begin.shape != (n,) or not np.isfinite(begin).all():
         raise ValueError(f"start must be {n} finite numbers.")
@@ -197,8 +202,8 @@ def sor(
     deadline = np.inf if time_limit is None else time.monotonic() + time_limit
     numbers = (terms.linear, terms.curvature, terms.lower, terms.upper)
 
-    best = _score(rows, terms, a, w, 0, tol)
-    sweeps, interval, idle, last = 0, 1, 0, best.dual
+    best = _score(rows, terms, a, w, 0, tol, scale)
+    sweeps, interval, idle, last = 0, 4, 0, best.dual
     while not best.converged and idle < _PATIENCE:
         if sweeps >= max_sweeps:
             return _ended(best, basis, sweeps, "iteration limit")
@@ -208,42 +213,56 @@ def sor(
             _sweep(rows, norms, *numbers, a, w, relaxation, rng.permutation(n))
             sweeps += 1
         w = rows.T @ a
-        now = _score(rows, terms, a, w, sweeps, tol)
-        if finish and not now.converged and sweeps > 2 and min(rows.shape) <= LARGEST_SYSTEM:
-            scale = max(abs(now.primal), abs(now.dual)) if np.isfinite(now.primal) else abs(now.dual)
-            a, plane = newton_finish(rows, terms, a, tol * scale, deadline)
-            now = _score(rows, terms, a, plane, sweeps, tol)
-            w = rows.T @ a
+        now = _score(rows, terms, a, w, sweeps, tol, scale)
+        if finish and not now.converged:
+            # once the sweeps have found which multipliers are free, one linear system has their values; should they
+            # be slow to find it, proximal Newton rounds do, at the price of a hundred sweeps or so
+            polished, gap = polish(rows, terms, a)
+            if gap < now.gap:
+                now = _score(rows, terms, polished, rows.T @ polished, sweeps, tol, scale)
+            if not now.converged and sweeps >= _SWEEPS_FIRST and min(rows.shape) <= LARGEST_SYSTEM:
+                size = max(abs(now.primal), abs(now.dual)) if np.isfinite(now.primal) else abs(now.dual)
+                a, plane = newton_finish(rows, terms, now.a, tol * (size if scale is None else scale), deadline)
+                now = _score(rows, terms, a, plane, sweeps, tol, scale)
+                w = rows.T @ a
         # sweeps alone raise the dual while the gap, which is not monotone, may not fall for long
         rising = not finish and now.dual > last + 1e-14 * abs(now.dual)
         idle, last = 0 if now.gap < 0.9 * best.gap or rising else idle + 1, now.dual
         if now.gap <= best.gap or not np.isfinite(best.gap):
             best = now
-        interval = min(interval + 1, 25)
+        interval = min(2 * interval, 25)
     return _ended(best, basis, sweeps, "converged" if best.converged else "stalled")
 
 
+_SWEEPS_FIRST = 28
 _PATIENCE = 10  # gap evaluations without a tenth of progress before the iteration is called stalled
 
 
-def _refuse_unbounded(norms: Array, terms: Terms) -> None:
-    flat = (norms + terms.curvature) == 0
-    up = flat & (terms.linear < 0) & ~np.isfinite(terms.upper)
-    down = flat & (terms.linear > 0) & ~np.isfinite(terms.lower)
-    if (up | down).any():
-        raise ValueError(
-            f"the dual is unbounded: row {int(np.argmax(up | down))} of F is zero and its multiplier has no bound, "
-            "so no plane meets that margin."
-        )
+def refuse_unbounded(rows: Array | Stack, terms: Terms) -> None:
+    """Raise ValueError where a row of zeros has a multiplier without a bound: no plane meets its margin."""
+    up = (terms.linear < 0) & ~np.isfinite(terms.upper)
+    down = (terms.linear > 0) & ~np.isfinite(terms.lower)
+    flat = (up | down) & (terms.curvature == 0)
+    if not flat.any():
+        return
+    for span, part in Stack.of(rows).chunks():
+        zero = flat[span] & ~part.any(axis=1)
+        if zero.any():
+            raise ValueError(
+                f"the dual is unbounded: row {span.start + int(np.argmax(zero))} of F is zero and its multiplier has "
+                "no bound, so no plane meets that margin."
+            )
 
 
-def _score(rows: Array, terms: Terms, a: Array, w: Array, sweeps: int, tol: float) -> SORResult:
+def _score(
+    rows: Array, terms: Terms, a: Array, w: Array, sweeps: int, tol: float, scale: float | None = None
+) -> SORResult:
     image = rows.T @ a
     gap = primal_dual_gap(rows, terms, a, w, image)
     dual = -float(image @ image) / 2 - terms.h(a)
     primal = dual + gap
-    scale = max(abs(primal), abs(dual))
-    relative = gap / scale if scale > 0 and np.isfinite(gap) else (0.0 if gap == 0 else np.inf)
+    size = max(abs(primal), abs(dual)) if scale is None else scale
+    relative = gap / size if size > 0 and np.isfinite(gap) else (0.0 if gap == 0 else np.inf)
     return SORResult(a.copy(), w.copy(), primal, dual, gap, relative, sweeps, relative <= tol, "")
 
 

@@ -42,6 +42,10 @@ class Terms(NamedTuple):
             raise ValueError("lower must not exceed upper.")
         return terms
 
+    def at(self, index: slice | NDArray[np.intp] | NDArray[np.bool_]) -> Terms:
+        """Return the terms of some of the samples, without the constant."""
+        return Terms(self.linear[index], self.curvature[index], self.lower[index], self.upper[index])
+
     def conjugate_point(self, t: Array) -> Array:
         """Return the a that attains ``phi_i(t_i)`` (either end where every a does; infinite where nothing does)."""
         slope = -(t + self.linear)

@@ -1,0 +1,380 @@
+r"""The plane of a :class:`~npsvm_cvx.problem.Problem`, by SOR on the few samples it turns on.  Arrays in, arrays out.
+
+Most samples end far from where their loss bends: all they need is their margin, one product with the plane.  So a
+round holds those where they are, and finds the best step of the others by SOR.  With ``t = R z`` and
+``r = R'a - M z`` computed from the data itself, the step solves
+
+.. math::
+    \min_{\delta}\; \tfrac12 \delta^\top M \delta - r^\top\delta + \sum_{i \in W} \bigl[\phi_i(t_i + r_i^\top \delta)
+    - \ldots\bigr], \qquad \delta = M^{-1} (R_W^\top \Delta a + r)
+
+whose dual in :math:`\Delta a` is :func:`~npsvm_cvx.sor.sor`'s problem with shifted numbers.  Since t and r are the
+data's own, what the factor of M lost to rounding is made good by the next round: it is also iterative refinement.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from .linalg import Factor
+from .problem import Problem, Stack
+from .sor import SORResult, compiled, refuse_unbounded, sor
+from .terms import Array, Terms
+
+_LARGE = 2**17  # entries of R from which a subsample's plane is worth having first
+_SHARE = 0.05  # of the margin rows, in that subsample
+_NEAREST = 0.1  # of the margin rows, in the first working set
+_SPARE = 20  # room, in multiples of the average multiplier, for those that carry the multipliers of all ties
+_ROUNDS = 40
+_PATIENCE = 4  # rounds in a row that do not halve the gap before all rows are taken, or the iteration is called stalled
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A plane and multipliers, and all that a product with the data says of them."""
+
+    z: Array
+    a: Array
+    t: Array
+    rho: Array  # R'a - Mz, whitened
+    brackets: Array
+    gap: float
+    primal: float
+
+    @property
+    def dual(self) -> float:
+        return self.primal - self.gap
+
+    @property
+    def scale(self) -> float:
+        return max(abs(self.primal), abs(self.dual)) if np.isfinite(self.gap) else 0.0
+
+
+def minimise(
+    problem: Problem,
+    factor: Factor | None = None,
+    *,
+    relaxation: float = 1.0,
+    tol: float = 1e-8,
+    max_sweeps: int = 10_000,
+    time_limit: float | None = None,
+    start: Array | None = None,
+    random_state: int = 0,
+    finish: bool = True,
+) -> tuple[SORResult, Array]:
+    """Return SOR's result and the plane.
+
+    Parameters
+    ----------
+    problem : Problem
+    factor : Factor, optional
+        Of ``M``, where it is known already.
+    relaxation, max_sweeps, start, random_state, finish
+        As :func:`~npsvm_cvx.sor.sor`.
+    tol : float
+        Stop when the duality gap, at the plane as it is returned, is at most ``tol * max(|primal|, |dual|)``.
+    time_limit : float, optional
+        Seconds; looked at between sweeps and Newton steps, and at least one round is begun.
+
+    Raises
+    ------
+    ValueError
+        As :func:`~npsvm_cvx.sor.sor`.
+    NPSVMError
+        M is singular.
+
+    Examples
+    --------
+    >>> S, R = Stack(np.array([[1.0, 1.0], [2.0, 1.0]])), Stack(np.array([[0.0, 1.0]]))
+    >>> hinge = Terms.of(1, linear=-1.0, lower=0.0, upper=1.0)
+    >>> result, plane = minimise(Problem(S, R, hinge, np.ones(2)))
+    >>> plane.round(4), result.converged
+    (array([-0.3333,  0.6667]), True)
+    """
+    deadline = np.inf if time_limit is None else time.monotonic() + time_limit
+    if len(problem.terms.linear) != len(problem.R):
+        raise ValueError(f"R has {len(problem.R)} rows, the terms are for {len(problem.terms.linear)}.")
+    if not (problem.S.finite() and problem.R.finite()):
+        raise ValueError("S and R must be finite.")
+    if factor is None:
+        factor = factor_of(problem)
+    run = _Run(problem, factor, relaxation, tol, max_sweeps, deadline, random_state, finish)
+    point, status = run.solve(start)
+    scale = point.scale
+    relative = point.gap / scale if scale > 0 else (0.0 if point.gap == 0 else np.inf)
+    result = SORResult(
+        point.a, factor.U @ point.z, point.primal, point.dual, point.gap, relative, run.sweeps, relative <= tol, status
+    )
+    return result, point.z
+
+
+def factor_of(problem: Problem, gram: Array | None = None) -> Factor:
+    """Return the factor of a problem's M; ``gram`` is ``S' diag(near) S`` where it is known."""
+    return Factor(problem.S, problem.ridge, near=problem.near, gram=gram)
+
+
+class _Run:
+    """One call of :func:`minimise`: the options, and how many sweeps are spent."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        factor: Factor,
+        relaxation: float,
+        tol: float,
+        max_sweeps: int,
+        deadline: float,
+        random_state: int,
+        finish: bool,
+    ) -> None:
+        self.problem, self.factor, self.tol, self.deadline = problem, factor, tol, deadline
+        self.relaxation, self.max_sweeps, self.finish = relaxation, max_sweeps, finish
+        self.rng = np.random.default_rng(random_state)
+        self.sweeps = 0
+        terms = problem.terms
+        # where phi bends: the margins at which the best multiplier reaches an end of its box
+        with np.errstate(invalid="ignore"):
+            ends = [
+                -terms.linear - np.where(terms.curvature > 0, terms.curvature * bound, 0.0)
+                for bound in (terms.lower, terms.upper)
+            ]
+        self.kinks = [np.where(np.isfinite(end), end, np.inf) for end in ends]
+
+    # --- rounds ----------------------------------------------------------------------------------------------
+
+    def solve(self, start: Array | None) -> tuple[_Point, str]:
+        n, d = self.problem.R.shape
+        whole = n * d < _LARGE or n < 20 * d or not self.finish or not np.isfinite(self.kinks).any()
+        if start is not None or whole:
+            point, chosen = self._first(start), np.ones(n, dtype=bool)
+        else:
+            point, chosen = self._from_subsample()
+        best, idle = point, 0
+        for _ in range(_ROUNDS):
+            if best.gap <= self.tol * best.scale:
+                return best, "converged"
+            if self.sweeps >= self.max_sweeps:
+                return best, "iteration limit"
+            if time.monotonic() > self.deadline and self.sweeps:
+                return best, "time limit"
+            if idle >= _PATIENCE and chosen.all():
+                break
+            before, point = point, self._step(point, chosen)
+            idle = 0 if point.gap < 0.5 * best.gap or not np.isfinite(best.gap) else idle + 1
+            if point.gap < best.gap or not np.isfinite(best.gap):
+                best = point
+            if chosen.all():
+                point = best  # a round that did not help says that rounding is reached: do not build on it
+                chosen = np.ones(n, dtype=bool) if idle else self._narrow(chosen, point, before)
+            else:
+                chosen = np.ones(n, dtype=bool) if idle >= _PATIENCE else self._narrow(chosen, point, before)
+        return best, "converged" if best.gap <= self.tol * best.scale else "stalled"
+
+    def _step(self, at: _Point, chosen: NDArray[np.bool_]) -> _Point:
+        """Return the best point that moves the chosen samples' multipliers, and those on a parabola, only."""
+        problem, terms = self.problem, self.problem.terms
+        parabola = self._on_parabola(at, chosen)
+        factor, a, rho, t = self.factor, at.a, at.rho, at.t
+        if parabola.any():
+            chosen = chosen & ~parabola
+            a = np.where(parabola, terms.conjugate_point(t), a)
+            factor = self._with_curvature(parabola)
+            rho = _whitened(factor, problem.residual(at.z, a))
+        index = np.flatnonzero(chosen)
+        move = rho
+        if len(index):
+            F = factor.whiten(problem.R.take(index))
+            own, held = terms.at(index), a[index]
+            pull = own.linear + own.curvature * held + t[index] + F @ rho
+            shifted = Terms(pull, own.curvature, own.lower - held, own.upper - held)
+            left = None if self.deadline == np.inf else max(self.deadline - time.monotonic(), 0.0)
+            found = sor(
+                F,
+                shifted,
+                relaxation=self.relaxation,
+                tol=0.1 * self.tol,
+                max_sweeps=self.max_sweeps - self.sweeps,
+                time_limit=left,
+                random_state=int(self.rng.integers(2**31)),
+                finish=self.finish,
+                scale=at.scale if np.isfinite(at.gap) and self.sweeps else None,
+            )
+            self.sweeps += found.sweeps
+            move = rho + found.w
+            a = a.copy()
+            a[index] = np.clip(held + found.a, own.lower, own.upper)
+        else:
+            self.sweeps += 1
+        z = at.z + factor.unwhiten(move)
+        if parabola.any():
+            a = np.where(parabola, terms.conjugate_point(problem.R.product(z)), a)
+        return self._point(z, a)
+
+    def _point(self, z: Array, a: Array) -> _Point:
+        problem = self.problem
+        t, Mz = problem.R.product(z), problem.metric(z)
+        r = problem.R.adjoint(a) - Mz
+        rho = _whitened(self.factor, r)
+        brackets = np.empty_like(t)
+        phi, total = _survey(*problem.terms[:4], a, t, brackets)
+        # r'M^-1 r / 2, or the larger |r|^2 / (2 ridge) that a proof can use: a round of refinement more reaches it
+        apart = float(rho @ rho) / 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            provable = float(np.where(r == 0, 0.0, r * r / (2 * problem.ridge)).sum())
+        gap = total + (provable if np.isfinite(provable) else apart)
+        return _Point(z, a, t, rho, brackets, gap, float(z @ Mz) / 2 + phi - problem.terms.constant)
+
+    # --- which samples ---------------------------------------------------------------------------------------
+
+    def _distance(self, t: Array) -> Array:
+        """Return how far each margin is from where its loss bends."""
+        return np.asarray(np.minimum(np.abs(t - self.kinks[0]), np.abs(t - self.kinks[1])))
+
+    def _narrow(self, chosen: NDArray[np.bool_], at: _Point, before: _Point) -> NDArray[np.bool_]:
+        """Return the next working set: who is on the wrong side, who is free, and who could be next."""
+        terms = self.problem.terms
+        wrong = (at.brackets > 0.1 * self.tol * at.scale / len(at.t)) & ~chosen
+        free = chosen & (at.a > terms.lower) & (at.a < terms.upper)
+        # those that the last step moved across their bend, or could have: the next one is shorter
+        near = chosen & (self._distance(at.t) < 3 * float(np.abs(at.t - before.t)[wrong].max(initial=0.0)))
+        return np.asarray(wrong | free | near)
+
+    def _on_parabola(self, at: _Point, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which samples the step may take as quadratic: their curvature then joins that of M."""
+        terms = self.problem.terms
+        curved = terms.curvature > 0
+        if not curved.any() or not self.finish:
+            return np.zeros(len(curved), dtype=bool)
+        unbounded = curved & ~np.isfinite(terms.lower) & ~np.isfinite(terms.upper)
+        best = terms.conjugate_point(at.t)
+        return np.asarray(unbounded | (curved & ~chosen & (best > terms.lower) & (best < terms.upper)))
+
+    def _with_curvature(self, parabola: NDArray[np.bool_]) -> Factor:
+        """Return the factor of M and the chosen samples' curvature."""
+        problem = self.problem
+        weights = np.zeros(len(parabola))
+        weights[parabola] = 1 / problem.terms.curvature[parabola]
+        gram = None if self.factor.exact else self.factor.U.T @ self.factor.U + problem.R.gram(weights)
+        near = np.concatenate([np.broadcast_to(problem.near, (len(problem.S),)), weights])
+        ridge = problem.ridge if gram is None else np.zeros_like(problem.ridge)
+        both = Stack(*problem.S.blocks, *problem.R.blocks)
+        try:
+            return Factor(both, ridge, near=near, gram=gram)
+        except Exception:
+            return Factor(both, problem.ridge, near=near)
+
+    # --- where to begin --------------------------------------------------------------------------------------
+
+    def _first(self, start: Array | None) -> _Point:
+        terms = self.problem.terms
+        n, d = self.problem.R.shape
+        begin = np.zeros(n) if start is None else np.array(start, dtype=float)
+        if begin.shape != (n,) or not np.isfinite(begin).all():
+            raise ValueError(f"start must be {n} finite numbers.")
+        a = np.clip(begin, terms.lower, terms.upper)
+        refuse_unbounded(self.problem.R, terms)
+        z = self.factor.solve(self.problem.R.adjoint(a)) if a.any() else np.zeros(d)
+        return self._point(z, a)
+
+    def _from_subsample(self) -> tuple[_Point, NDArray[np.bool_]]:
+        """Return the plane of some of the margin rows, each counting for many, and the samples near its bends."""
+        problem, terms = self.problem, self.problem.terms
+        n, d = problem.R.shape
+        refuse_unbounded(problem.R, terms)
+        size = int(max(_SHARE * n, 10 * d))
+        index = np.sort(self.rng.choice(n, size, replace=False))
+        s = n / size
+        own = terms.at(index)
+        part = Terms(own.linear, own.curvature / s, s * own.lower, s * own.upper)
+        F = self.factor.whiten(problem.R.take(index))
+        left = None if self.deadline == np.inf else max(self.deadline - time.monotonic(), 0.0)
+        found = sor(
+            F,
+            part,
+            relaxation=self.relaxation,
+            tol=1e-9,
+            max_sweeps=self.max_sweeps,
+            time_limit=left,
+            random_state=int(self.rng.integers(2**31)),
+        )
+        self.sweeps += found.sweeps
+        z = self.factor.unwhiten(found.w)
+        t = problem.R.product(z)
+        a = terms.conjugate_point(t)
+        a = np.where(np.isfinite(a), a, np.clip(0.0, terms.lower, terms.upper))
+        depth = self._distance(t)
+        # how far a margin may be from the subsample's optimum: |w - w*|^2 / 2 <= gap
+        unsure = 3 * np.sqrt(2 * found.gap) * float(np.sqrt(np.einsum("ij,ij->i", F, F).max())) + 1e-12
+        tied = depth <= unsure
+        if int(tied[index].sum()) > 2 * d:
+            chosen = self._untie(tied, index, found.a / s, a)
+        else:
+            nearest = np.argpartition(depth, int(_NEAREST * n))[: int(_NEAREST * n)]
+            chosen = np.zeros(n, dtype=bool)
+            chosen[nearest] = np.isfinite(depth[nearest])
+        return self._point(z, a), chosen
+
+    def _untie(self, tied: NDArray[np.bool_], index: NDArray[np.intp], found: Array, a: Array) -> NDArray[np.bool_]:
+        """Share the multipliers out among more samples at a bend than there are dimensions; return whom to move.
+
+        Any multiplier of such a sample will do, so that only their sums matter.  The subsample says how large they
+        are on average.  Where that is near an end of the box, a part of the samples carries all of it and the others
+        stay at that end; else everyone has the average.  ``a`` is changed in place.
+        """
+        terms = self.problem.terms
+        there = np.flatnonzero(tied)
+        low, high = terms.lower[there], terms.upper[there]
+        average = float(found[tied[index]].mean())
+        with np.errstate(invalid="ignore"):
+            place = (np.clip(average, low, high) - low) / (high - low)
+        place = float(np.mean(np.where(np.isfinite(place), place, 0.0)))
+        share = min(place, 1 - place)
+        count = min(len(there), max(len(index), int(np.ceil(_SPARE * share * len(there)))))
+        movers = np.sort(self.rng.choice(there, count, replace=False))
+        a[there] = np.clip(average, low, high)
+        if _SPARE * share < 1:
+            end = low if place < 0.5 else high
+            a[there] = np.where(np.isfinite(end), end, a[there])
+            carried = a[there[0]] + (average - a[there[0]]) * len(there) / count
+            a[movers] = np.clip(carried, terms.lower[movers], terms.upper[movers])
+        chosen = np.zeros(len(a), dtype=bool)
+        chosen[movers] = True
+        return chosen
+
+
+def _whitened(factor: Factor, r: Array) -> Array:
+    return np.asarray(solve_triangular(factor.U, r, trans="T", check_finite=False))
+
+
+@compiled
+def _survey(  # pragma: no cover - compiled
+    linear: Array, curvature: Array, lower: Array, upper: Array, a: Array, t: Array, brackets: Array
+) -> tuple[float, float]:
+    """Write ``phi_i(t_i) + h_i(a_i) + a_i t_i`` to ``brackets``; return the sums of phi and of the brackets."""
+    phi, total = 0.0, 0.0
+    for i in range(t.size):
+        slope = -(t[i] + linear[i])
+        if curvature[i] > 0.0:
+            best = slope / curvature[i]
+        elif slope > 0.0:
+            best = upper[i]
+        elif slope < 0.0:
+            best = lower[i]
+        else:
+            best = a[i]
+        best = min(max(best, lower[i]), upper[i])
+        if np.isfinite(best):
+            step = best - a[i]
+            bracket = step * (slope - curvature[i] * best) + curvature[i] * step * step / 2.0
+            brackets[i] = max(bracket, 0.0)
+            phi += slope * best - curvature[i] * best * best / 2.0
+        else:
+            brackets[i] = 0.0 if slope == 0.0 else np.inf
+            phi += 0.0 if slope == 0.0 else np.inf
+        total += brackets[i]
+    return phi, total
