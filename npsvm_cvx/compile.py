@@ -26,6 +26,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from .certificate import Proof
 from .errors import FormulationError
@@ -202,6 +203,30 @@ def compile(formulation: Formulation) -> Compiled:
     BoxQP(near=1.0, ridge=(2.0, 2.0), samples=Coefficients(linear=-1.0, curvature=0.0, lower=0.0, upper=4.0,
     constant=0.0))
     """
+    key = _key(formulation)
+    try:
+        if key in _READ:
+            return _READ[key]
+    except TypeError:  # a hyperparameter that cannot be looked up, an array say
+        return _compiled(formulation)
+    found = _compiled(formulation)
+    if len(_READ) >= _REMEMBERED:
+        _READ.pop(next(iter(_READ)), None)
+    _READ[key] = found
+    return found
+
+
+_READ: dict[Any, Compiled] = {}
+_REMEMBERED = 1024  # readings kept, so that the classes, folds and repetitions of a setting read its dual once
+
+
+def _key(part: Any) -> Any:
+    if isinstance(part, BaseEstimator):  # a formulation, or a loss inside one: its class and all that it holds
+        return type(part), tuple((name, _key(value)) for name, value in sorted(vars(part).items()))
+    return part
+
+
+def _compiled(formulation: Formulation) -> Compiled:
     first = _read(formulation, rows=5, margins=4, seed=1)
     size = 1.0
     if isinstance(first, BoxQP) and 0 < max(first.ridge) < 0.1:
@@ -393,6 +418,8 @@ def _read_box(at: _Point, constraints: list[cp.Constraint], blocks: list[slice])
     for constraint in constraints:
         if not isinstance(constraint, cp.constraints.nonpos.Inequality):
             raise NotCompilable("a constraint of the dual couples its multipliers or is not an inequality.")
+    if all(constraint.expr.is_affine() for constraint in constraints):
+        return _read_affine_box(at, constraints, blocks)
     centre = _feasible(at, constraints)
     read = []
     for block in blocks:
@@ -401,6 +428,42 @@ def _read_box(at: _Point, constraints: list[cp.Constraint], blocks: list[slice])
         read.append((_round(low, unit), _round(high, unit)))
     _check_box(at, constraints, blocks, read)
     return read
+
+
+def _read_affine_box(
+    at: _Point, constraints: list[cp.Constraint], blocks: list[slice]
+) -> list[tuple[float, float]]:
+    """Return the interval of each block from constraints that are affine: each bounds one multiplier."""
+    low, high = np.full(at.size, -np.inf), np.full(at.size, np.inf)
+    for constraint in constraints:
+        base = at.violation(constraint, np.zeros(at.size))
+        slopes = np.column_stack([at.violation(constraint, unit) for unit in np.eye(at.size)]) - base[:, None]
+        scale = np.abs(slopes).max(axis=1, initial=0.0)
+        kept = np.abs(slopes) > 1e-12 * scale[:, None]
+        if (kept.sum(axis=1) != 1).any():
+            raise NotCompilable("the dual's domain is not a box: a constraint couples its multipliers, or holds none.")
+        entry = kept.argmax(axis=1)
+        slope = slopes[np.arange(len(base)), entry]
+        for i, bound, up in zip(entry, -base / slope, slope > 0, strict=True):
+            if up:
+                high[i] = min(high[i], bound)
+            else:
+                low[i] = max(low[i], bound)
+    if not (low < high).all():
+        raise NotCompilable("the dual's domain has no interior.")
+    found = []
+    for block in blocks:
+        if max(_spread(low[block]), _spread(high[block])) > _EXACT:
+            raise NotCompilable("the dual bounds its multipliers differently.")
+        unit = max((abs(x) for x in (low[block][0], high[block][0]) if np.isfinite(x)), default=1.0)
+        found.append((_round(float(low[block][0]), unit), _round(float(high[block][0]), unit)))
+    return found
+
+
+def _spread(bounds: Array) -> float:
+    if not np.isfinite(bounds).all():
+        return 0.0 if (bounds == bounds[0]).all() else np.inf
+    return float(np.ptp(bounds) / max(np.abs(bounds).max(), 1e-300))
 
 
 def _feasible(at: _Point, constraints: list[cp.Constraint]) -> Array:

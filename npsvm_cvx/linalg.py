@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import lapack, qr, solve_triangular
+from scipy.linalg import blas, lapack, qr, solve_triangular
 
 from .errors import NPSVMError
 from .problem import Stack
@@ -64,7 +64,7 @@ class Factor:
             found = _cholesky(rows.gram(near) if gram is None else gram, c)
         self.exact = found is None
         """Whether U is as accurate as a QR factorisation makes it."""
-        self.U: Array = _triangle(rows, near, c) if found is None else found
+        self.U: Array = np.ascontiguousarray(_triangle(rows, near, c) if found is None else found)
 
     @classmethod
     def of(cls, U: Array, ridge: Array) -> Factor:
@@ -84,14 +84,23 @@ class Factor:
             return rows @ self._inverse
         return np.ascontiguousarray(solve_triangular(self.U, rows.T, trans="T", check_finite=False).T)
 
+    def lift(self, R: Array, a: Array, w: Array) -> Array:
+        """Return the plane ``M^-1 R'a`` of multipliers whose whitened plane is w."""
+        return self.unwhiten(w)
+
     def unwhiten(self, w: Array) -> Array:
         """Return the plane z of a whitened plane ``w = U z``."""
-        return np.asarray(solve_triangular(self.U, w, check_finite=False))
+        return self._solve(w, transposed=False)
 
     def solve(self, B: ArrayLike) -> Array:
         """Return ``M^-1 B`` for B of shape (d,) or (d, k)."""
-        right = solve_triangular(self.U, np.asarray(B, dtype=float), trans="T", check_finite=False)
-        return np.asarray(solve_triangular(self.U, right, check_finite=False))
+        return self._solve(self._solve(np.asarray(B, dtype=float), transposed=True), transposed=False)
+
+    def _solve(self, B: Array, transposed: bool) -> Array:
+        """Solve with U, or with its transpose."""
+        if B.ndim == 1:  # the plain routine: no copy, and no threads for what takes microseconds
+            return np.asarray(blas.dtrsv(self.U.T, B, lower=1, trans=not transposed))
+        return np.asarray(solve_triangular(self.U, B, trans="T" if transposed else "N", check_finite=False))
 
 
 def _cholesky(gram: Array, ridge: Array) -> Array | None:
@@ -126,3 +135,109 @@ def _triangle(rows: Stack, near: float | Array, ridge: Array) -> Array:
             f"{float(np.min(ridge)):g}; use a larger ridge (C1 or eps)."
         )
     return np.asarray(top)
+
+
+class RowInverse:
+    r"""The inverse that the classes' metrics share where coefficients are as many as samples, as with a full kernel.
+
+    For all rows X, of every class, and :math:`\tilde X = \mathrm{diag}(\mathrm{near})^{1/2} X \mathrm{diag}(c)^{-1/2}`,
+    it is :math:`T = (I + \tilde X \tilde X^\top)^{-1}`.  Where the rows J are a class's margin rows and the others its
+    near rows,
+
+    .. math:: \tilde X_J \tilde M^{-1} \tilde X_J^\top = T_{JJ}^{-1} - I, \qquad
+        \tilde M^{-1} = I - \tilde X_S^\top (T_{SS} - T_{SJ} T_{JJ}^{-1} T_{JS}) \tilde X_S
+
+    (inversion by blocks): one product and one factorisation serve every class.  It knows digits of the square of X's
+    condition number less, which rounds of refinement restore.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    ridge : (d,) array
+        Positive.
+    near : float or (n,) array
+        Positive.
+
+    Raises
+    ------
+    NPSVMError
+        Where too few digits would remain.
+    """
+
+    def __init__(self, X: Array, ridge: Array, near: float | Array = 1.0) -> None:
+        n = len(X)
+        c = np.asarray(ridge, dtype=float)
+        if not (c > 0).all():
+            raise NPSVMError("the ridge must be positive.")
+        self.X, self.root, self.weight = X, np.sqrt(c), np.sqrt(np.broadcast_to(np.asarray(near, float), (n,)))
+        even = bool((c == c[0]).all())
+        scaled = X if even else X / self.root
+        B = scaled @ scaled.T
+        if even:
+            B /= c[0]
+        if (self.weight != 1).any():
+            B *= self.weight[:, None] * self.weight
+        B[np.diag_indices(n)] += 1.0
+        size = float(np.abs(B).sum(axis=0).max())
+        # B is symmetric: its transpose is the Fortran-ordered matrix that LAPACK overwrites without a copy
+        L, info = lapack.dpotrf(B.T, lower=1, overwrite_a=1, clean=0)
+        if info != 0 or not lapack.dpocon(L, size, uplo="L")[0] >= _WELL_CONDITIONED:
+            raise NPSVMError("the rows are too ill-conditioned for a shared inverse.")
+        T, _ = lapack.dpotri(L, lower=1, overwrite_c=1)
+        self.T = _mirrored(T)
+
+    def of(self, margin: slice) -> ClassFactor:
+        """Return the factor of the class whose margin rows these are, all others being near rows."""
+        return ClassFactor(self, margin)
+
+
+class ClassFactor:
+    """A class's metric from a :class:`RowInverse`; used as a :class:`Factor` is."""
+
+    exact = False
+
+    def __init__(self, shared: RowInverse, margin: slice) -> None:
+        self.shared, self.margin = shared, margin
+        block = np.asfortranarray(shared.T[margin, margin])
+        self._L, info = lapack.dpotrf(block, lower=1, clean=0)
+        inverse, worse = lapack.dpotri(self._L, lower=1)
+        if info != 0 or worse != 0:
+            raise NPSVMError("the rows are too ill-conditioned for a shared inverse.")
+        Q = _mirrored(inverse)
+        Q[np.diag_indices(len(Q))] -= 1.0
+        # rounding can leave Q indefinite; what is added is of that size, and the next round makes good what it costs
+        Q[np.diag_indices(len(Q))] += 1e-12 * float(np.diag(Q).max()) + 1e-14
+        F, info = lapack.dpotrf(Q, lower=1, clean=1)
+        if info != 0:
+            raise NPSVMError("the rows are too ill-conditioned for a shared inverse.")
+        self._F = np.ascontiguousarray(F) / shared.weight[margin, None]
+
+    def whiten(self, R: ArrayLike) -> Array:
+        """Return F of the class's margin rows, whatever R: they are all there is."""
+        return self._F
+
+    def lift(self, R: Array, a: Array, w: Array) -> Array:
+        """Return ``M^-1 R'a``."""
+        return self.solve(R.T @ a)
+
+    def solve(self, r: Array) -> Array:
+        """Return ``M^-1 r``."""
+        X, T, J = self.shared.X, self.shared.T, self.margin
+        v = r / self.shared.root
+        y = self.shared.weight * (X @ (v / self.shared.root))
+        y[J] = 0.0
+        u = T @ y
+        u -= T[:, J] @ lapack.dpotrs(self._L, u[J], lower=1)[0]
+        u[J] = 0.0
+        return np.asarray((v - (X.T @ (self.shared.weight * u)) / self.shared.root) / self.shared.root)
+
+
+def _mirrored(lower: Array) -> Array:
+    """Copy the lower triangle of a square matrix to its upper one, in place."""
+    n = len(lower)
+    for i in range(0, n, 256):
+        j = min(i + 256, n)
+        lower[:i, i:j] = lower[i:j, :i].T
+        block = np.tril(lower[i:j, i:j])
+        lower[i:j, i:j] = block + np.tril(block, -1).T
+    return lower

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
-from .linalg import Factor
+from .linalg import ClassFactor, Factor
 from .problem import Problem, Stack
 from .sor import SORResult, compiled, refuse_unbounded, sor
 from .terms import Array, Terms
@@ -41,7 +40,7 @@ class _Point:
     z: Array
     a: Array
     t: Array
-    rho: Array  # R'a - Mz, whitened
+    drift: Array  # M^-1 (R'a - Mz)
     brackets: Array
     gap: float
     primal: float
@@ -57,7 +56,7 @@ class _Point:
 
 def minimise(
     problem: Problem,
-    factor: Factor | None = None,
+    factor: Factor | ClassFactor | None = None,
     *,
     relaxation: float = 1.0,
     tol: float = 1e-8,
@@ -67,12 +66,12 @@ def minimise(
     random_state: int = 0,
     finish: bool = True,
 ) -> tuple[SORResult, Array]:
-    """Return SOR's result and the plane.
+    """Return SOR's result and the plane, which the result holds as ``w`` too.
 
     Parameters
     ----------
     problem : Problem
-    factor : Factor, optional
+    factor : Factor or ClassFactor, optional
         Of ``M``, where it is known already.
     relaxation, max_sweeps, start, random_state, finish
         As :func:`~npsvm_cvx.sor.sor`.
@@ -108,7 +107,7 @@ def minimise(
     scale = point.scale
     relative = point.gap / scale if scale > 0 else (0.0 if point.gap == 0 else np.inf)
     result = SORResult(
-        point.a, factor.U @ point.z, point.primal, point.dual, point.gap, relative, run.sweeps, relative <= tol, status
+        point.a, point.z, point.primal, point.dual, point.gap, relative, run.sweeps, relative <= tol, status
     )
     return result, point.z
 
@@ -124,7 +123,7 @@ class _Run:
     def __init__(
         self,
         problem: Problem,
-        factor: Factor,
+        factor: Factor | ClassFactor,
         relaxation: float,
         tol: float,
         max_sweeps: int,
@@ -149,8 +148,8 @@ class _Run:
 
     def solve(self, start: Array | None) -> tuple[_Point, str]:
         n, d = self.problem.R.shape
-        whole = n * d < _LARGE or n < 20 * d or not self.finish or not np.isfinite(self.kinks).any()
-        if start is not None or whole:
+        alone = n * d < _LARGE or n < 20 * d or not self.finish or not np.isfinite(self.kinks).any()
+        if start is not None or alone:
             point, chosen = self._first(start), np.ones(n, dtype=bool)
         else:
             point, chosen = self._from_subsample()
@@ -170,27 +169,29 @@ class _Run:
                 best = point
             if chosen.all():
                 point = best  # a round that did not help says that rounding is reached: do not build on it
-                chosen = np.ones(n, dtype=bool) if idle else self._narrow(chosen, point, before)
+            elif idle >= _PATIENCE:
+                chosen = np.ones(n, dtype=bool)
             else:
-                chosen = np.ones(n, dtype=bool) if idle >= _PATIENCE else self._narrow(chosen, point, before)
+                chosen = self._narrow(chosen, point, before)
         return best, "converged" if best.gap <= self.tol * best.scale else "stalled"
 
     def _step(self, at: _Point, chosen: NDArray[np.bool_]) -> _Point:
         """Return the best point that moves the chosen samples' multipliers, and those on a parabola, only."""
         problem, terms = self.problem, self.problem.terms
         parabola = self._on_parabola(at, chosen)
-        factor, a, rho, t = self.factor, at.a, at.rho, at.t
+        factor, a, drift, t = self.factor, at.a, at.drift, at.t
         if parabola.any():
             chosen = chosen & ~parabola
             a = np.where(parabola, terms.conjugate_point(t), a)
             factor = self._with_curvature(parabola)
-            rho = _whitened(factor, problem.residual(at.z, a))
+            drift = factor.solve(problem.residual(at.z, a))
         index = np.flatnonzero(chosen)
-        move = rho
+        move = drift
         if len(index):
-            F = factor.whiten(problem.R.take(index))
+            rows = problem.R.take(index)
+            F = factor.whiten(rows)
             own, held = terms.at(index), a[index]
-            pull = own.linear + own.curvature * held + t[index] + F @ rho
+            pull = own.linear + own.curvature * held + t[index] + rows @ drift
             shifted = Terms(pull, own.curvature, own.lower - held, own.upper - held)
             left = None if self.deadline == np.inf else max(self.deadline - time.monotonic(), 0.0)
             found = sor(
@@ -205,12 +206,12 @@ class _Run:
                 scale=at.scale if np.isfinite(at.gap) and self.sweeps else None,
             )
             self.sweeps += found.sweeps
-            move = rho + found.w
+            move = drift + factor.lift(rows, found.a, found.w)
             a = a.copy()
             a[index] = np.clip(held + found.a, own.lower, own.upper)
         else:
             self.sweeps += 1
-        z = at.z + factor.unwhiten(move)
+        z = at.z + move
         if parabola.any():
             a = np.where(parabola, terms.conjugate_point(problem.R.product(z)), a)
         return self._point(z, a)
@@ -219,15 +220,15 @@ class _Run:
         problem = self.problem
         t, Mz = problem.R.product(z), problem.metric(z)
         r = problem.R.adjoint(a) - Mz
-        rho = _whitened(self.factor, r)
+        drift = self.factor.solve(r)
         brackets = np.empty_like(t)
         phi, total = _survey(*problem.terms[:4], a, t, brackets)
         # r'M^-1 r / 2, or the larger |r|^2 / (2 ridge) that a proof can use: a round of refinement more reaches it
-        apart = float(rho @ rho) / 2
+        apart = float(r @ drift) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
             provable = float(np.where(r == 0, 0.0, r * r / (2 * problem.ridge)).sum())
         gap = total + (provable if np.isfinite(provable) else apart)
-        return _Point(z, a, t, rho, brackets, gap, float(z @ Mz) / 2 + phi - problem.terms.constant)
+        return _Point(z, a, t, drift, brackets, gap, float(z @ Mz) / 2 + phi - problem.terms.constant)
 
     # --- which samples ---------------------------------------------------------------------------------------
 
@@ -248,7 +249,7 @@ class _Run:
         """Return which samples the step may take as quadratic: their curvature then joins that of M."""
         terms = self.problem.terms
         curved = terms.curvature > 0
-        if not curved.any() or not self.finish:
+        if not curved.any() or not self.finish or isinstance(self.factor, ClassFactor):
             return np.zeros(len(curved), dtype=bool)
         unbounded = curved & ~np.isfinite(terms.lower) & ~np.isfinite(terms.upper)
         best = terms.conjugate_point(at.t)
@@ -259,14 +260,11 @@ class _Run:
         problem = self.problem
         weights = np.zeros(len(parabola))
         weights[parabola] = 1 / problem.terms.curvature[parabola]
-        gram = None if self.factor.exact else self.factor.U.T @ self.factor.U + problem.R.gram(weights)
         near = np.concatenate([np.broadcast_to(problem.near, (len(problem.S),)), weights])
-        ridge = problem.ridge if gram is None else np.zeros_like(problem.ridge)
-        both = Stack(*problem.S.blocks, *problem.R.blocks)
-        try:
-            return Factor(both, ridge, near=near, gram=gram)
-        except Exception:
-            return Factor(both, problem.ridge, near=near)
+        gram = None
+        if isinstance(self.factor, Factor) and not self.factor.exact:
+            gram = self.factor.U.T @ self.factor.U - np.diag(problem.ridge) + problem.R.gram(weights)
+        return Factor(Stack(*problem.S.blocks, *problem.R.blocks), problem.ridge, near=near, gram=gram)
 
     # --- where to begin --------------------------------------------------------------------------------------
 
@@ -291,7 +289,8 @@ class _Run:
         s = n / size
         own = terms.at(index)
         part = Terms(own.linear, own.curvature / s, s * own.lower, s * own.upper)
-        F = self.factor.whiten(problem.R.take(index))
+        rows = problem.R.take(index)
+        F = self.factor.whiten(rows)
         left = None if self.deadline == np.inf else max(self.deadline - time.monotonic(), 0.0)
         found = sor(
             F,
@@ -303,7 +302,7 @@ class _Run:
             random_state=int(self.rng.integers(2**31)),
         )
         self.sweeps += found.sweeps
-        z = self.factor.unwhiten(found.w)
+        z = self.factor.lift(rows, found.a, found.w)
         t = problem.R.product(z)
         a = terms.conjugate_point(t)
         a = np.where(np.isfinite(a), a, np.clip(0.0, terms.lower, terms.upper))
@@ -345,10 +344,6 @@ class _Run:
         chosen = np.zeros(len(a), dtype=bool)
         chosen[movers] = True
         return chosen
-
-
-def _whitened(factor: Factor, r: Array) -> Array:
-    return np.asarray(solve_triangular(factor.U, r, trans="T", check_finite=False))
 
 
 @compiled

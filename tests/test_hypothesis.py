@@ -16,6 +16,7 @@ from npsvm_cvx.planes import class_matrices, decide, distances
 from npsvm_cvx.solvers import solve_program
 from npsvm_cvx.sor import sor
 from npsvm_cvx.terms import Terms
+from npsvm_cvx.working_set import factor_of
 
 FEW = settings(deadline=None, derandomize=True, max_examples=15, suppress_health_check=list(HealthCheck))
 MANY = settings(deadline=None, derandomize=True, max_examples=150, suppress_health_check=list(HealthCheck))
@@ -66,7 +67,7 @@ def test_the_fast_solver_on_random_instances(name, data):
 
     # it closes its gap, to what margins can be accurate to: t = F (F'a) for whitened rows F (and G z for the linear
     # program), each sum with a rounding of its own
-    F = arrays.factor(S).whiten(R) if name != "l1_ls_twsvm" else np.zeros((len(R), 1))
+    F = factor_of(arrays.problem(S, R)).whiten(R) if name != "l1_ls_twsvm" else np.zeros((len(R), 1))
     a = np.abs(result.a[: len(R)])
     margins = np.abs(F) @ (np.abs(F).T @ a) + np.abs(R) @ np.abs(plane) + 1
     slope = float(np.abs(R @ plane - 1).max() + 1)  # of the steepest loss here, over C2
