@@ -16,11 +16,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import type_of_target
 
-from .estimator import _PlaneClassifier
 from .linalg import Array, Factor
+from .plane_classifier import PlaneClassifier
 
 
-class GEPSVM(_PlaneClassifier):
+class GEPSVM(PlaneClassifier):
     r"""Proximal SVM by generalised eigenvalues: two planes, each near its class and far from the other.
 
     .. math::
@@ -86,7 +86,7 @@ class GEPSVM(_PlaneClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "delta": [Interval(Real, 0.0, None, closed="neither")],
-        **_PlaneClassifier._row_constraints,
+        **PlaneClassifier._row_constraints,
     }
 
     def __init__(

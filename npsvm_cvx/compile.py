@@ -98,7 +98,7 @@ class BoxQP:
             What each coefficient's ridge is divided by.
         """
         S, R = Stack.of(S), Stack.of(R)
-        ridge = np.append(np.full(S.shape[1] - 1, self.ridge[0]), self.ridge[1])
+        ridge = self.ridges(S.shape[1])
         return Problem(
             S,
             R,
@@ -106,6 +106,10 @@ class BoxQP:
             ridge if columns is None else ridge / columns,
             self.near if near is None else self.near * near,
         )
+
+    def ridges(self, d: int) -> Array:
+        """Return the ridge of each of d coefficients, (d,)."""
+        return np.append(np.full(d - 1, self.ridge[0]), self.ridge[1])
 
     def primal_value(self, S: Array, R: Array, z: Array) -> float:
         """Return the primal objective at the plane z, its slacks the best for it."""
@@ -165,15 +169,19 @@ class BoxLP:
         G, terms, _ = self.assembled(S, R)
         return float(terms.phi(G @ z).sum()) - terms.constant
 
-    def solve(self, S: Array, R: Array, **options: Any) -> tuple[SORResult, Array]:
-        """Return the loop's result and the plane."""
-        G, terms, _ = self.assembled(S, R)
+    def solve(
+        self, S: Array, R: Array, *, near: float | Array = 1.0, margin: float | Array = 1.0, **options: Any
+    ) -> tuple[SORResult, Array]:
+        """Return the loop's result and the plane; ``near`` and ``margin`` are the samples' weights."""
+        G, terms, _ = self.assembled(S, R, near=near, margin=margin)
         result = proximal_point(G, terms, **{k: v for k, v in options.items() if k not in ("start", "finish")})
         return result, result.w
 
-    def proof(self, S: Array, R: Array, plane: Array, a: Array) -> Proof | None:
+    def proof(
+        self, S: Array, R: Array, plane: Array, a: Array, *, near: float | Array = 1.0, margin: float | Array = 1.0
+    ) -> Proof | None:
         """Return what a rigorous bound on the plane's gap follows from; None without an identity block to repair by."""
-        G, terms, ends = self.assembled(S, R)
+        G, terms, ends = self.assembled(S, R, near=near, margin=margin)
         for block, end in zip(self.blocks, ends, strict=True):
             if block.rows == "I" and block.samples.linear == 0:
                 free = (int(end) - S.shape[1], int(end))
@@ -430,9 +438,7 @@ def _read_box(at: _Point, constraints: list[cp.Constraint], blocks: list[slice])
     return read
 
 
-def _read_affine_box(
-    at: _Point, constraints: list[cp.Constraint], blocks: list[slice]
-) -> list[tuple[float, float]]:
+def _read_affine_box(at: _Point, constraints: list[cp.Constraint], blocks: list[slice]) -> list[tuple[float, float]]:
     """Return the interval of each block from constraints that are affine: each bounds one multiplier."""
     low, high = np.full(at.size, -np.inf), np.full(at.size, np.inf)
     for constraint in constraints:
