@@ -5,15 +5,17 @@ Knows compiled duals, the solver and certificates.  Must not know classifiers, k
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
+from threadpoolctl import ThreadpoolController
 
 from .certificate import Certificate, Proof
 from .compile import BoxLP, BoxQP, Compiled
@@ -166,7 +168,16 @@ def solve_classes(
         def work(k: int) -> ClassPlane:
             return _linear(compiled, classes, k, options)
 
-    return list(Parallel(n_jobs=n_jobs, verbose=verbose, prefer="threads")(delayed(work)(k) for k in chosen))
+    # many rows and few columns: products too small for threads of their own, which on a busy machine wait for each
+    # other; the classes are what to run side by side
+    limit = _blas().limit(limits=1, user_api="blas") if classes.tall else contextlib.nullcontext()
+    with limit:
+        return list(Parallel(n_jobs=n_jobs, verbose=verbose, prefer="threads")(delayed(work)(k) for k in chosen))
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def _factors(compiled: BoxQP, classes: Classes) -> Callable[[int, Problem], Factor | ClassFactor]:

@@ -204,15 +204,19 @@ def sor(
 
     best = _score(rows, terms, a, w, 0, tol, scale)
     sweeps, interval, idle, last = 0, 4, 0, best.dual
+    active, before = np.arange(n), rows @ w
     while not best.converged and idle < _PATIENCE:
         if sweeps >= max_sweeps:
             return _ended(best, basis, sweeps, "iteration limit")
         if time.monotonic() > deadline:
             return _ended(best, basis, sweeps, "time limit")
         for _ in range(min(interval, max_sweeps - sweeps)):
-            _sweep(rows, norms, *numbers, a, w, relaxation, rng.permutation(n))
+            _sweep(rows, norms, *numbers, a, w, relaxation, rng.permutation(active))
             sweeps += 1
         w = rows.T @ a
+        if finish:
+            margins = rows @ w
+            active, before = _movable(terms, a, margins, before), margins
         now = _score(rows, terms, a, w, sweeps, tol, scale)
         if finish and not now.converged:
             # once the sweeps have found which multipliers are free, one linear system has their values; should they
@@ -235,6 +239,13 @@ def sor(
 
 
 _SWEEPS_FIRST = 28
+
+
+def _movable(terms: Terms, a: Array, t: Array, before: Array) -> NDArray[np.intp]:
+    """Return who may leave an end of its box, if margins move as far again as they did since they were ``before``."""
+    slope = t + terms.linear + terms.curvature * a
+    reach = float(np.abs(t - before).max(initial=0.0))
+    return np.flatnonzero(~(((a == terms.lower) & (slope > reach)) | ((a == terms.upper) & (slope < -reach))))
 _PATIENCE = 10  # gap evaluations without a tenth of progress before the iteration is called stalled
 
 

@@ -28,7 +28,7 @@ from .terms import Array, Terms
 _LARGE = 2**17  # entries of R from which a subsample's plane is worth having first
 _SHARE = 0.05  # of the margin rows, in that subsample
 _NEAREST = 0.1  # of the margin rows, in the first working set
-_SPARE = 20  # room, in multiples of the average multiplier, for those that carry the multipliers of all ties
+_SPARE = 5  # room, in multiples of the average multiplier, for those that carry the multipliers of all ties
 _ROUNDS = 40
 _PATIENCE = 4  # rounds in a row that do not halve the gap before all rows are taken, or the iteration is called stalled
 
@@ -163,7 +163,7 @@ class _Run:
                 return best, "time limit"
             if idle >= _PATIENCE and chosen.all():
                 break
-            before, point = point, self._step(point, chosen)
+            point = self._step(point, chosen)
             idle = 0 if point.gap < 0.5 * best.gap or not np.isfinite(best.gap) else idle + 1
             if point.gap < best.gap or not np.isfinite(best.gap):
                 best = point
@@ -172,7 +172,7 @@ class _Run:
             elif idle >= _PATIENCE:
                 chosen = np.ones(n, dtype=bool)
             else:
-                chosen = self._narrow(chosen, point, before)
+                chosen = self._narrow(chosen, point)
         return best, "converged" if best.gap <= self.tol * best.scale else "stalled"
 
     def _step(self, at: _Point, chosen: NDArray[np.bool_]) -> _Point:
@@ -236,13 +236,14 @@ class _Run:
         """Return how far each margin is from where its loss bends."""
         return np.asarray(np.minimum(np.abs(t - self.kinks[0]), np.abs(t - self.kinks[1])))
 
-    def _narrow(self, chosen: NDArray[np.bool_], at: _Point, before: _Point) -> NDArray[np.bool_]:
+    def _narrow(self, chosen: NDArray[np.bool_], at: _Point) -> NDArray[np.bool_]:
         """Return the next working set: who is on the wrong side, who is free, and who could be next."""
         terms = self.problem.terms
         wrong = (at.brackets > 0.1 * self.tol * at.scale / len(at.t)) & ~chosen
         free = chosen & (at.a > terms.lower) & (at.a < terms.upper)
-        # those that the last step moved across their bend, or could have: the next one is shorter
-        near = chosen & (self._distance(at.t) < 3 * float(np.abs(at.t - before.t)[wrong].max(initial=0.0)))
+        # the next step is about as long as the worst of the wrong are deep
+        depth = self._distance(at.t)
+        near = chosen & (depth < 2 * float(depth[wrong].max(initial=0.0)))
         return np.asarray(wrong | free | near)
 
     def _on_parabola(self, at: _Point, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -296,7 +297,7 @@ class _Run:
             F,
             part,
             relaxation=self.relaxation,
-            tol=1e-9,
+            tol=1e-6,
             max_sweeps=self.max_sweeps,
             time_limit=left,
             random_state=int(self.rng.integers(2**31)),
@@ -310,20 +311,24 @@ class _Run:
         # how far a margin may be from the subsample's optimum: |w - w*|^2 / 2 <= gap
         unsure = 3 * np.sqrt(2 * found.gap) * float(np.sqrt(np.einsum("ij,ij->i", F, F).max())) + 1e-12
         tied = depth <= unsure
-        if int(tied[index].sum()) > 2 * d:
-            chosen = self._untie(tied, index, found.a / s, a)
+        ties, around = int(tied[index].sum()), int((depth[index] <= 10 * unsure).sum())
+        if ties > 2 * d and 2 * ties > around:  # more than dimensions, and not a matter of how dense samples lie
+            chosen = self._untie(tied, index, rows, found.a / s, a)
         else:
             nearest = np.argpartition(depth, int(_NEAREST * n))[: int(_NEAREST * n)]
             chosen = np.zeros(n, dtype=bool)
             chosen[nearest] = np.isfinite(depth[nearest])
         return self._point(z, a), chosen
 
-    def _untie(self, tied: NDArray[np.bool_], index: NDArray[np.intp], found: Array, a: Array) -> NDArray[np.bool_]:
+    def _untie(
+        self, tied: NDArray[np.bool_], index: NDArray[np.intp], rows: Array, found: Array, a: Array
+    ) -> NDArray[np.bool_]:
         """Share the multipliers out among more samples at a bend than there are dimensions; return whom to move.
 
-        Any multiplier of such a sample will do, so that only their sums matter.  The subsample says how large they
-        are on average.  Where that is near an end of the box, a part of the samples carries all of it and the others
-        stay at that end; else everyone has the average.  ``a`` is changed in place.
+        Any multipliers of such samples will do that have the same sum of rows.  The subsample says how large they are
+        on average, and in which direction they grow.  Where the average is near an end of the box, those farthest in
+        that direction carry all of it and the others stay at that end; else everyone has the average.  ``a`` is
+        changed in place.
         """
         terms = self.problem.terms
         there = np.flatnonzero(tied)
@@ -333,8 +338,10 @@ class _Run:
             place = (np.clip(average, low, high) - low) / (high - low)
         place = float(np.mean(np.where(np.isfinite(place), place, 0.0)))
         share = min(place, 1 - place)
-        count = min(len(there), max(len(index), int(np.ceil(_SPARE * share * len(there)))))
-        movers = np.sort(self.rng.choice(there, count, replace=False))
+        count = min(len(there), max(2 * len(index), int(np.ceil(_SPARE * share * len(there)))))
+        growth = self.problem.R.product(np.linalg.lstsq(rows.T @ rows, rows.T @ found, rcond=1e-10)[0])[there]
+        order = np.argpartition(growth if place > 0.5 else -growth, count - 1)
+        movers = np.sort(there[order[:count]])
         a[there] = np.clip(average, low, high)
         if _SPARE * share < 1:
             end = low if place < 0.5 else high
