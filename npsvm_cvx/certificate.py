@@ -15,6 +15,7 @@ summation; each bracket is then bounded over the interval t lies in, every opera
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from dataclasses import dataclass
@@ -211,7 +212,67 @@ def certify(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         squares = np.where(r == 0, 0.0, _up(_up(r * r) / np.maximum(_down(2 * c), 0.0)))  # no ridge: no bound
     value = near_value + float(c @ (z * z)) / 2 + phi - terms.constant
-    return Certificate(float(_up(brackets + _sum_up(squares))), value)
+    gap = float(_up(brackets + _sum_up(squares)))
+    entries = (len(S) + len(R)) * len(z)
+    if gap > _FINE * abs(value) and entries <= _SHARPENED and math.isfinite(value) and (c > 0).all():
+        with contextlib.suppress(OverflowError, ValueError):  # sums beyond the largest float
+            gap = min(gap, _sharp_gap(S.dense(), R.dense(), z, a, terms, c, price))
+    return Certificate(gap, value)
+
+
+_FINE = 1e-10  # relative gap above which the bound is worth computing with exact products
+_SHARPENED = 2**23  # entries of S and R, at most, for that: a second or so
+
+
+def _sharp_gap(S: Array, R: Array, z: Array, a: Array, terms: Terms, c: Array, near: Array) -> float:
+    """Bound the gap as :func:`certify` does, every sum of products exact but for its last rounding.
+
+    A product of two floats is the float ``x y`` and its error, itself a float (Dekker 1971); ``fsum`` adds any number
+    of floats with one rounding.  What is left is the rounding of z and a themselves.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        (t, t_rest), (y, y_rest) = _exact_rows(R, z), _exact_rows(S, z)
+        v, v_rest = _exact(near, y)
+        v_rest = v_rest + near * y_rest
+        columns = np.concatenate([R.T, -S.T, np.diag(-c)], axis=1)
+        r, r_rest = _exact_rows(columns, np.concatenate([a, v, z]), -(S.T @ v_rest))
+        # what the two small terms lost: they are a rounding of the large ones, and so a rounding of a rounding
+        lost = 8 * (_gamma(len(S)) * _U + _U**2) * (np.abs(S).T @ (np.abs(v) + near * np.abs(y)))
+        r_bound = _up(_up(np.abs(r) + np.abs(r_rest)) + lost + _TINY * columns.shape[1] * 8)
+        squares = np.where(r_bound == 0, 0.0, _up(_up(r_bound * r_bound) / np.maximum(_down(2 * c), 0.0)))
+        t_error = _up(np.abs(t_rest)) + 8 * len(z) * _TINY
+        gap = _brackets(terms, a, t, t_error) + _sum_up(squares)
+    return gap if math.isfinite(gap) else math.inf
+
+
+def _exact(x: Array, y: Array) -> tuple[Array, Array]:
+    """Return ``x y`` and its rounding error, elementwise, by splitting each factor in two halves."""
+    product = x * y
+    (xh, xl), (yh, yl) = _halves(x), _halves(y)
+    return product, xl * yl - (((product - xh * yh) - xl * yh) - xh * yl)
+
+
+def _halves(x: Array) -> tuple[Array, Array]:
+    big = 134217729.0 * x  # 2^27 + 1
+    high = big - (big - x)
+    return high, x - high
+
+
+def _exact_rows(rows: Array, vector: Array, also: Array | None = None) -> tuple[Array, Array]:
+    """Return ``rows @ vector (+ also)`` as a float and a rest; they add up to it but for a rounding of the rest."""
+    found, rest = np.empty(len(rows)), np.empty(len(rows))
+    step = max(1, _EXACT_CHUNK // max(1, rows.shape[1]))
+    for begin in range(0, len(rows), step):
+        product, error = _exact(rows[begin : begin + step], vector)
+        parts = [product, error] if also is None else [product, error, also[begin : begin + step, None]]
+        for i, line in enumerate(np.concatenate(parts, axis=1).tolist(), start=begin):
+            found[i] = math.fsum(line)
+            line.append(-found[i])
+            rest[i] = math.fsum(line)
+    return found, rest
+
+
+_EXACT_CHUNK = 2**16
 
 
 def certify_linear_program(G: Array, z: Array, a: Array, terms: Terms, free: slice) -> Certificate:

@@ -246,6 +246,8 @@ def _movable(terms: Terms, a: Array, t: Array, before: Array) -> NDArray[np.intp
     slope = t + terms.linear + terms.curvature * a
     reach = float(np.abs(t - before).max(initial=0.0))
     return np.flatnonzero(~(((a == terms.lower) & (slope > reach)) | ((a == terms.upper) & (slope < -reach))))
+
+
 _PATIENCE = 10  # gap evaluations without a tenth of progress before the iteration is called stalled
 
 

@@ -1,15 +1,18 @@
 """The certificate against exact rational arithmetic: never below the true bound, and seldom far above it."""
 
 import json
+import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from npsvm_cvx import load, solve
+from npsvm_cvx import certificate, load, solve
 from npsvm_cvx.certificate import Certificate, Proof, certify, certify_linear_program
 from npsvm_cvx.compile import compile
+from npsvm_cvx.problem import Problem, Stack
 from npsvm_cvx.terms import Terms
+from npsvm_cvx.working_set import minimise
 
 QUADRATIC = ("hnpsvm", "ls_twsvm", "smooth_twsvm", "nppc", "pinball", "absolute", "huber_hinge")
 
@@ -18,11 +21,12 @@ def exactly(matrix):
     return [[Fraction(float(x)) for x in row] for row in np.atleast_2d(matrix)]
 
 
-def exact_bound(S, R, z, a, terms, ridge):
+def exact_bound(S, R, z, a, terms, ridge, near=1.0):
     """The bracket sum and |r|^2 / (2 ridge), over the rationals: the formula of the module, with no rounding."""
     s, r, (zq,), (aq,), c = exactly(S), exactly(R), exactly(z), exactly(a), Fraction(ridge)
     d = len(zq)
-    near = [sum(x * y for x, y in zip(row, zq, strict=True)) for row in s]
+    prices = [Fraction(float(x)) for x in np.broadcast_to(near, len(s))]
+    near = [p * sum(x * y for x, y in zip(row, zq, strict=True)) for row, p in zip(s, prices, strict=True)]
     residual = [
         sum(row[j] * m for row, m in zip(r, aq, strict=True))
         - sum(row[j] * y for row, y in zip(s, near, strict=True))
@@ -70,6 +74,39 @@ def test_it_is_never_below_the_exact_bound():
         floor = 1e-16 * abs(proved.value)
         ratios.append(proved.gap / max(float(exact), floor))
     assert np.quantile(ratios, 0.95) < 100
+
+
+@pytest.mark.parametrize("fine", [0.0, np.inf], ids=["exact products", "plain products"])
+def test_both_ways_to_bound_are_never_below_the_exact_bound(fine, monkeypatch):
+    monkeypatch.setattr(certificate, "_FINE", fine)
+    ratios = []
+    for trial, rng, S, R, C1, C2 in instances(120, seed=5):
+        # rows that cancel, weights, rows in two blocks, and a constant offset: what rounding is worst at
+        S, R = S + 1e4 * (trial % 2), R + 1e4 * (trial % 2)
+        near = rng.exponential(size=len(S)) if trial % 3 == 0 else np.full(len(S), 0.7)
+        terms = compile(load(QUADRATIC[trial % len(QUADRATIC)])(C1, C2)).samples.terms(len(R))
+        stacks = [Stack(rows[: len(rows) // 2], rows[len(rows) // 2 :]) for rows in (S, R)]
+        result, z = minimise(Problem(*stacks, terms, np.full(S.shape[1], C1), near), tol=1e-12)
+        proved = certify(*stacks, z, result.a, terms, ridge=C1, near=near)
+        exact = exact_bound(S, R, z, result.a, terms, C1, near)
+        assert Fraction(proved.gap) >= exact, (trial, float(exact), proved.gap)
+        ratios.append(proved.gap / max(float(exact), 1e-16 * abs(proved.value)))
+    if fine == 0.0:
+        assert np.quantile(ratios, 0.95) < 10
+
+
+def test_exact_products_hold_to_the_ends_of_the_range():
+    rng = np.random.default_rng(6)
+    for exponent in (-200, -150, 0, 140, 160, 308):
+        S, R, z = rng.normal(size=(3, 2)), rng.normal(size=(2, 2)), rng.normal(size=2) * 10.0**-exponent
+        a, terms = rng.uniform(size=2), Terms.of(2, -1.0, 0.0, 0.0, 1.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            S, R = S * 10.0**exponent, R * 10.0**exponent
+            if not (np.isfinite(S).all() and np.isfinite(z).all()):
+                continue
+            proved = certify(S, R, z, a, terms, ridge=1.0)
+        exact = exact_bound(S, R, z, a, terms, 1.0)
+        assert not math.isfinite(proved.gap) or Fraction(proved.gap) >= exact
 
 
 def exact_linear_program(G, z, a, terms, free):
