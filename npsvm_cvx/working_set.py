@@ -339,7 +339,8 @@ class _Run:
         place = float(np.mean(np.where(np.isfinite(place), place, 0.0)))
         share = min(place, 1 - place)
         count = min(len(there), max(2 * len(index), int(np.ceil(_SPARE * share * len(there)))))
-        growth = self.problem.R.product(np.linalg.lstsq(rows.T @ rows, rows.T @ found, rcond=1e-10)[0])[there]
+        direction: Array = np.asarray(np.linalg.lstsq(rows.T @ rows, rows.T @ found, rcond=1e-10)[0], dtype=float)
+        growth = self.problem.R.product(direction)[there]
         order = np.argpartition(growth if place > 0.5 else -growth, count - 1)
         movers = np.sort(there[order[:count]])
         a[there] = np.clip(average, low, high)

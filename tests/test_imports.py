@@ -21,8 +21,8 @@ ORDER = [
     ("errors",), ("terms",), ("problem",), ("linalg",), ("modeling",), ("catalog",), ("planes",), ("readers",),
     ("datasets",), ("conic",), ("solvers",), ("certificate", "newton"), ("sor",), ("working_set",), ("interior",),
     ("proximal",), ("compile",), ("solution",), ("lagrangian",), ("instance",), ("evidence",), ("fenchel", "claims"),
-    ("checks",), ("verification",), ("classes",), ("plane_classifier",), ("estimator",), ("baselines",), ("store",),
-    ("scaffold",), ("report",), ("testing",), ("display",), ("cli",),
+    ("checks",), ("verification",), ("classes",), ("path",), ("plane_classifier",), ("estimator",), ("baselines",),
+    ("store",), ("scaffold",), ("report",), ("testing",), ("display",), ("cli",),
 ]  # fmt: skip
 RANK = {name: rank for rank, line in enumerate(ORDER) for name in line}
 

@@ -1,0 +1,455 @@
+r"""Planes over a grid of C1 and C2: one decomposition serves every C1, and each C2 starts from the one before.
+
+With :math:`S^\top S = V \mathrm{diag}(s) V^\top`, the margin rows in whitened coordinates are
+:math:`R V \mathrm{diag}(s + C_1)^{-1/2}` for every C1.  Along C2 the dual's boxes and curvatures scale; a sample at
+the end of its box most often stays there.
+
+Knows compiled duals and the solver.  Must not know classifiers or any formulation by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from .classes import Classes, solve_classes
+from .compile import BoxQP, Coefficients, compile
+from .errors import NPSVMError
+from .linalg import Array
+from .modeling import Formulation
+from .newton import LARGEST_SYSTEM
+from .sor import compiled, compress, sor
+from .terms import Terms
+
+_PROBES = ((1.0, 1.0), (0.125, 32.0), (4.0, 0.5))
+_LARGE = 2**17  # entries of a class's margin rows from which the working set of one setting beats sweeps over all
+_ORDERS = 16  # random orders of the samples, taken in turn
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The planes of every class at every setting.
+
+    Attributes
+    ----------
+    C1, C2 : arrays
+        C1 holds one NaN where the formulation has no such hyperparameter.
+    planes : (len(C1), len(C2), classes, d) array
+    relative_gap : (len(C1), len(C2), classes) array
+        ``gap / max(|primal|, |dual|)`` at each plane.
+    sweeps : (len(C1), len(C2), classes) array of int
+    """
+
+    C1: Array
+    C2: Array
+    planes: Array
+    relative_gap: Array
+    sweeps: NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A dual whose ridge is C1 times one of its own, and whose ``h(a)`` is ``C2 h_1(a / C2)``; both for 1."""
+
+    near: float
+    ridge: tuple[float, float]
+    samples: Coefficients
+    has_C1: bool
+
+
+def grid(
+    formulation: Formulation,
+    classes: Classes,
+    C1: Sequence[float] | Array | None,
+    C2: Sequence[float] | Array,
+    *,
+    tol: float = 1e-8,
+    random_state: int = 0,
+) -> Grid:
+    """Return the planes of all classes at every (C1, C2).
+
+    Parameters
+    ----------
+    formulation : Formulation
+        Its other hyperparameters are kept.
+    classes : Classes
+    C1, C2 : sequences of positive numbers
+        C1 is None for a formulation that has no such hyperparameter.
+    tol : float
+        Relative duality gap of each plane.
+    random_state : int
+
+    Raises
+    ------
+    NPSVMError
+        Values that are not positive, or hyperparameters the formulation does not have.
+    NotCompilable
+        A dual that SOR does not solve.
+    """
+    own = formulation.get_params(deep=False)
+    if "C2" not in own or (C1 is not None and "C1" not in own):
+        missing = "C2" if "C2" not in own else "C1"
+        raise NPSVMError(f"{type(formulation).__name__} has no hyperparameter {missing}; it has {', '.join(own)}.")
+    first = np.array([np.nan]) if C1 is None else np.asarray(C1, dtype=float).ravel()
+    second = np.asarray(C2, dtype=float).ravel()
+    for name, values in (("C1", first if C1 is not None else np.ones(1)), ("C2", second)):
+        if not values.size or not (np.isfinite(values).all() and (values > 0).all()):
+            raise NPSVMError(f"{name} must hold positive, finite numbers.")
+    found = Grid(
+        first,
+        second,
+        np.empty((len(first), len(second), len(classes.ends), classes.rows.shape[1])),
+        np.empty((len(first), len(second), len(classes.ends))),
+        np.zeros((len(first), len(second), len(classes.ends)), dtype=np.intp),
+    )
+    family = family_of(formulation) if C1 is None or "C1" in own else None
+    ordered = np.argsort(second)
+    for k in range(len(classes.ends)):
+        l = sum(part.stop - part.start for part in classes.margin(k))
+        shared = family is not None and l * classes.rows.shape[1] < _LARGE
+        if not (shared and family and _shared(family, classes, k, found, ordered, tol, random_state)):
+            _one_by_one(formulation, classes, k, found, tol, random_state)
+    return found
+
+
+def family_of(formulation: Formulation) -> Family | None:
+    """Return the family that a formulation's dual is of, or None where C1 and C2 enter it otherwise."""
+    names = [name for name in ("C1", "C2") if name in formulation.get_params(deep=False)]
+    read = []
+    for c1, c2 in _PROBES:
+        setting = {name: value for name, value in (("C1", c1), ("C2", c2)) if name in names}
+        one = compile(clone(formulation).set_params(**setting))
+        if not isinstance(one, BoxQP):
+            return None
+        scale = c1 if "C1" in names else 1.0
+        own = one.samples
+        at_one = Coefficients(own.linear, own.curvature * c2, own.lower / c2, own.upper / c2, own.constant / c2)
+        read.append((one.near, one.ridge[0] / scale, one.ridge[1] / scale, at_one))
+    for other in read[1:]:
+        numbers = zip(_flat(read[0]), _flat(other), strict=True)
+        if not all(a == b or abs(a - b) <= 1e-9 * max(abs(a), abs(b)) for a, b in numbers):
+            return None
+    near, on_w, on_b, samples = read[0]
+    return Family(near, (on_w, on_b), samples, "C1" in names)
+
+
+def _flat(read: tuple[float, float, float, Coefficients]) -> list[float]:
+    c = read[3]
+    return [*read[:3], c.linear, c.curvature, c.lower, c.upper, c.constant]
+
+
+def _one_by_one(formulation: Formulation, classes: Classes, k: int, found: Grid, tol: float, random_state: int) -> None:
+    """Solve every setting by itself; what the classes share of the rows they still share."""
+    for (i, c1), (j, c2) in product(enumerate(found.C1), enumerate(found.C2)):
+        setting = {"C2": float(c2)} if np.isnan(c1) else {"C1": float(c1), "C2": float(c2)}
+        one = compile(clone(formulation).set_params(**setting))
+        (plane,) = solve_classes(one, classes, which=[k], tol=tol, random_state=random_state)
+        found.planes[i, j, k] = plane.plane
+        found.relative_gap[i, j, k] = plane.result.relative_gap
+        found.sweeps[i, j, k] = plane.result.sweeps
+
+
+def _shared(
+    family: Family,
+    classes: Classes,
+    k: int,
+    found: Grid,
+    ordered: NDArray[np.intp],
+    tol: float,
+    random_state: int,
+) -> bool:
+    """Fill in class k from one decomposition; False where the ridge does not allow it."""
+    d = classes.rows.shape[1]
+    ridge = np.append(np.full(d - 1, family.ridge[0]), family.ridge[1]) / classes.columns
+    if not (ridge > 0).all():
+        return False
+    root = np.sqrt(ridge)
+    near, margin = classes.near(k), classes.margin(k)
+    S = classes.stack(near).dense() * np.sqrt(family.near * classes.weigh(near))[:, None] / root
+    triangle = np.linalg.qr(S, mode="r") if len(S) > d else S
+    _, s, Vt = np.linalg.svd(triangle, full_matrices=True)
+    spectrum = np.zeros(d)
+    spectrum[: len(s)] = s**2
+    turned = (classes.stack(margin).dense() / root) @ Vt.T
+    weights = classes.weigh(margin)
+    unit = family.samples.terms(len(turned), weights)
+    A, warm = np.zeros((len(ordered), len(turned))), False
+    rng = np.random.default_rng(random_state)
+    orders = np.array([rng.permutation(len(turned)) for _ in range(_ORDERS)])
+    for i, c1 in enumerate(found.C1):
+        shrink = 1 / np.sqrt(spectrum + (1.0 if np.isnan(c1) else c1))
+        F, basis = compress(turned * shrink)
+        W = np.empty((len(ordered), F.shape[1]))
+        gaps, sweeps = np.empty(len(ordered)), np.zeros(len(ordered), dtype=np.int64)
+        _along(F, *unit[:4], unit.constant, found.C2[ordered], tol, orders, warm, W, A, gaps, sweeps)
+        warm = True
+        for position, j in enumerate(ordered):
+            w, gap, count = W[position], gaps[position], int(sweeps[position])
+            if not gap <= tol:
+                c2 = float(found.C2[j])
+                terms = Terms(unit.linear, unit.curvature / c2, unit.lower * c2, unit.upper * c2, unit.constant * c2)
+                again = sor(F, terms, tol=tol, start=A[position], random_state=random_state)
+                w, gap, count = again.w, again.relative_gap, count + again.sweeps
+                A[position] = again.a
+            full = w if basis is None else basis @ w
+            found.planes[i, j, k] = classes.sign * ((full * shrink) @ Vt) / root
+            found.relative_gap[i, j, k], found.sweeps[i, j, k] = gap, count
+    return True
+
+
+# --- compiled ----------------------------------------------------------------------------------------------
+
+
+@compiled
+def _along(  # pragma: no cover - compiled
+    F: Array,
+    linear: Array,
+    curvature1: Array,
+    lower1: Array,
+    upper1: Array,
+    constant1: float,
+    C2: Array,
+    tol: float,
+    orders: NDArray[np.intp],
+    warm: bool,
+    W: Array,
+    A: Array,
+    gaps: Array,
+    sweeps: NDArray[np.int64],
+) -> None:
+    """SOR along ascending C2, each ended by a Newton step on the free multipliers.
+
+    It begins from the last C2's multipliers, or, if ``warm``, from those that A has of another C1 where their gap is
+    smaller.
+    """
+    n, d = F.shape
+    norms = np.empty(n)
+    for i in range(n):
+        norms[i] = 0.0
+        for j in range(d):
+            norms[i] += F[i, j] * F[i, j]
+    a, w = np.zeros(n), np.zeros(d)
+    for p in range(C2.size):
+        c = C2[p]
+        lower, upper, curvature = lower1 * c, upper1 * c, curvature1 / c
+        for i in range(n):
+            if p > 0:
+                before = C2[p - 1]
+                if a[i] == lower1[i] * before:
+                    a[i] = lower[i]
+                elif a[i] == upper1[i] * before:
+                    a[i] = upper[i]
+                elif curvature[i] > 0.0:
+                    a[i] *= c / before
+            a[i] = min(max(a[i], lower[i]), upper[i])
+        _image(F, a, w)
+        interval, done, gap = 2, 0, np.inf
+        if warm:
+            gap = _relative(F, linear, curvature, lower, upper, constant1 * c, a, w)
+            image = np.zeros(d)
+            _image(F, A[p], image)
+            other = _relative(F, linear, curvature, lower, upper, constant1 * c, A[p], image)
+            if other < gap:
+                a[:], w[:], gap = A[p], image, other
+        while gap > tol and done < _MOST_SWEEPS:
+            for _ in range(interval):
+                order = orders[(done + p) % orders.shape[0]]
+                for m in range(n):
+                    i = order[m]
+                    slope = linear[i] + curvature[i] * a[i]
+                    for j in range(d):
+                        slope += F[i, j] * w[j]
+                    scale = norms[i] + curvature[i]
+                    if scale > 0.0:
+                        new = min(max(a[i] - slope / scale, lower[i]), upper[i])
+                        if new != a[i]:
+                            change = new - a[i]
+                            a[i] = new
+                            for j in range(d):
+                                w[j] += change * F[i, j]
+                done += 1
+            _image(F, a, w)
+            gap = _relative(F, linear, curvature, lower, upper, constant1 * c, a, w)
+            if gap <= tol:
+                break
+            for _ in range(_FREE_STEPS):
+                trial, image = a.copy(), np.zeros(d)
+                if not _free_step(F, linear, curvature, lower, upper, trial, w):
+                    break
+                _image(F, trial, image)
+                other = _relative(F, linear, curvature, lower, upper, constant1 * c, trial, image)
+                if not other < gap:
+                    break
+                a[:], w[:], gap = trial, image, other
+            if gap <= tol:
+                break
+            interval = min(2 * interval, 16)
+        W[p], A[p], gaps[p], sweeps[p] = w, a, gap, done
+
+
+_MOST_SWEEPS = 120
+_FREE_STEPS = 5  # a step that takes multipliers to the ends of their boxes leaves fewer free for the next
+
+
+@compiled
+def _image(F: Array, a: Array, w: Array) -> None:  # pragma: no cover - compiled
+    w[:] = 0.0
+    for i in range(F.shape[0]):
+        if a[i] != 0.0:
+            for j in range(F.shape[1]):
+                w[j] += a[i] * F[i, j]
+
+
+@compiled
+def _relative(  # pragma: no cover - compiled
+    F: Array,
+    linear: Array,
+    curvature: Array,
+    lower: Array,
+    upper: Array,
+    constant: float,
+    a: Array,
+    w: Array,
+) -> float:
+    """Return the relative gap at ``w = F'a``, bracket by bracket."""
+    gap, h = 0.0, constant
+    for i in range(F.shape[0]):
+        t = 0.0
+        for j in range(F.shape[1]):
+            t += F[i, j] * w[j]
+        slope = -(t + linear[i])
+        if curvature[i] > 0.0:
+            best = slope / curvature[i]
+        elif slope > 0.0:
+            best = upper[i]
+        elif slope < 0.0:
+            best = lower[i]
+        else:
+            best = a[i]
+        best = min(max(best, lower[i]), upper[i])
+        if not np.isfinite(best):
+            return np.inf
+        step = best - a[i]
+        gap += max(step * (slope - curvature[i] * best) + curvature[i] * step * step / 2.0, 0.0)
+        h += linear[i] * a[i] + curvature[i] * a[i] * a[i] / 2.0
+    square = 0.0
+    for j in range(w.size):
+        square += w[j] * w[j]
+    dual = -square / 2.0 - h
+    size = max(abs(dual), abs(dual + gap))
+    if size > 0.0:
+        return gap / size
+    return 0.0 if gap == 0.0 else np.inf
+
+
+@compiled
+def _free_step(  # pragma: no cover - compiled
+    F: Array, linear: Array, curvature: Array, lower: Array, upper: Array, a: Array, w: Array
+) -> bool:
+    """Move the free multipliers to where the gradient vanishes, then into their boxes; False where nothing is free."""
+    n, d = F.shape
+    free = np.empty(n, dtype=np.int64)
+    count = 0
+    for i in range(n):
+        if lower[i] < a[i] < upper[i]:
+            free[count] = i
+            count += 1
+    if count == 0 or min(count, d) > _LARGEST:
+        return False
+    slope = np.empty(count)
+    for m in range(count):
+        i = free[m]
+        slope[m] = linear[i] + curvature[i] * a[i]
+        for j in range(d):
+            slope[m] += F[i, j] * w[j]
+    step = np.empty(count)
+    if count <= d:
+        K = np.zeros((count, count))
+        for m in range(count):
+            for q in range(m + 1):
+                for j in range(d):
+                    K[m, q] += F[free[m], j] * F[free[q], j]
+                K[q, m] = K[m, q]
+            K[m, m] += curvature[free[m]]
+        if not _cholesky_solve(K, slope, step):
+            return False
+    elif curvature[free[0]] == 0.0:
+        # more ties than dimensions: of all steps the one in proportion to the room each multiplier has
+        room = np.empty(count)
+        for m in range(count):
+            room[m] = min(a[free[m]] - lower[free[m]], upper[free[m]] - a[free[m]])
+        K, H, right, inner, outer = np.zeros((d, d)), np.zeros((d, d)), np.zeros(d), np.zeros(d), np.zeros(d)
+        for m in range(count):
+            i = free[m]
+            for j in range(d):
+                right[j] += F[i, j] * slope[m]
+                for q in range(d):
+                    K[j, q] += F[i, j] * F[i, q]
+                    H[j, q] += F[i, j] * F[i, q] * room[m] * room[m]
+        if not (_cholesky_solve(K, right, inner) and _cholesky_solve(H, inner, outer)):
+            return False
+        for m in range(count):
+            step[m] = 0.0
+            for j in range(d):
+                step[m] += room[m] * room[m] * F[free[m], j] * outer[j]
+    else:
+        K, right, inner = np.eye(d), np.zeros(d), np.zeros(d)
+        for m in range(count):
+            i = free[m]
+            for j in range(d):
+                right[j] += F[i, j] * slope[m] / curvature[i]
+                for q in range(j + 1):
+                    K[j, q] += F[i, j] * F[i, q] / curvature[i]
+        for j in range(d):
+            for q in range(j):
+                K[q, j] = K[j, q]
+        if not _cholesky_solve(K, right, inner):
+            return False
+        for m in range(count):
+            i = free[m]
+            value = slope[m]
+            for j in range(d):
+                value -= F[i, j] * inner[j]
+            step[m] = value / curvature[i]
+    for m in range(count):
+        i = free[m]
+        a[i] = min(max(a[i] - step[m], lower[i]), upper[i])
+    return True
+
+
+_LARGEST = min(400, LARGEST_SYSTEM)
+
+
+@compiled
+def _cholesky_solve(K: Array, right: Array, found: Array) -> bool:  # pragma: no cover - compiled
+    """Solve K x = right, K overwritten; False where K is singular to working precision."""
+    n = right.size
+    largest = 0.0
+    for i in range(n):
+        largest = max(largest, K[i, i])
+    for j in range(n):
+        for k in range(j):
+            K[j, j] -= K[j, k] * K[j, k]
+        if not K[j, j] > 1e-14 * largest:
+            return False
+        K[j, j] = np.sqrt(K[j, j])
+        for i in range(j + 1, n):
+            for k in range(j):
+                K[i, j] -= K[i, k] * K[j, k]
+            K[i, j] /= K[j, j]
+    for i in range(n):
+        found[i] = right[i]
+        for k in range(i):
+            found[i] -= K[i, k] * found[k]
+        found[i] /= K[i, i]
+    for m in range(n):
+        i = n - 1 - m
+        for k in range(i + 1, n):
+            found[i] -= K[k, i] * found[k]
+        found[i] /= K[i, i]
+    return True
