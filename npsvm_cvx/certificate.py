@@ -27,6 +27,7 @@ from .problem import Problem, Stack
 from .terms import Array, Terms
 
 _U = 2.0**-53
+_ULP = 2.0**-52
 _TINY = np.finfo(float).tiny
 
 
@@ -189,13 +190,19 @@ def certify(
     c = np.broadcast_to(np.asarray(ridge, dtype=float), z.shape)
     price = np.broadcast_to(np.asarray(near, dtype=float), (len(S),))
     _check(S, R, z, a, c, price)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is found at the end
+        return _certified(S, R, z, a, terms, c, price)
+
+
+def _certified(S: Stack, R: Stack, z: Array, a: Array, terms: Terms, c: Array, price: Array) -> Certificate:
     a = np.clip(a, terms.lower, terms.upper)
-    brackets, phi, Ra = 0.0, 0.0, _Sum(len(R), len(z))
+    brackets, computed, phi, Ra = 0.0, 0.0, 0.0, _Sum(len(R), len(z))
     for span, rows in R.chunks():
         size = np.abs(rows)
         part = terms.at(span)
         t, t_error = _product(rows, size, z)
-        brackets = float(_up(brackets + _brackets(part, a[span], t, t_error)))
+        bound, plain = _brackets(part, a[span], t, t_error)
+        brackets, computed = float(_up(brackets + bound)), computed + plain
         phi += float(part.phi(t).sum())
         Ra.add(rows, size, a[span], np.zeros(len(rows)))
     near_value, Sy = 0.0, _Sum(len(S), len(z))
@@ -213,15 +220,19 @@ def certify(
         squares = np.where(r == 0, 0.0, _up(_up(r * r) / np.maximum(_down(2 * c), 0.0)))  # no ridge: no bound
     value = near_value + float(c @ (z * z)) / 2 + phi - terms.constant
     gap = float(_up(brackets + _sum_up(squares)))
+    if not math.isfinite(gap + value):  # a pass over the rows that is only needed to say whose fault it is
+        _check_rows(S, R)
     entries = (len(S) + len(R)) * len(z)
-    if gap > _FINE * abs(value) and entries <= _SHARPENED and math.isfinite(value) and (c > 0).all():
+    with np.errstate(divide="ignore"):
+        computed += float((residual**2 / (2 * c)).sum())
+    if gap > 2 * computed + _FINE * abs(value) and entries <= _SHARPENED and (c > 0).all():
         with contextlib.suppress(OverflowError, ValueError):  # sums beyond the largest float
             gap = min(gap, _sharp_gap(S.dense(), R.dense(), z, a, terms, c, price))
     return Certificate(gap, value)
 
 
-_FINE = 1e-10  # relative gap above which the bound is worth computing with exact products
-_SHARPENED = 2**23  # entries of S and R, at most, for that: a second or so
+_FINE = 1e-10  # relative to the value: what rounding may add to the gap before exact products are worth their time
+_SHARPENED = 2**22  # entries of S and R, at most, for that: a second or so
 
 
 def _sharp_gap(S: Array, R: Array, z: Array, a: Array, terms: Terms, c: Array, near: Array) -> float:
@@ -241,7 +252,7 @@ def _sharp_gap(S: Array, R: Array, z: Array, a: Array, terms: Terms, c: Array, n
         r_bound = _up(_up(np.abs(r) + np.abs(r_rest)) + lost + _TINY * columns.shape[1] * 8)
         squares = np.where(r_bound == 0, 0.0, _up(_up(r_bound * r_bound) / np.maximum(_down(2 * c), 0.0)))
         t_error = _up(np.abs(t_rest)) + 8 * len(z) * _TINY
-        gap = _brackets(terms, a, t, t_error) + _sum_up(squares)
+        gap = _brackets(terms, a, t, t_error)[0] + _sum_up(squares)
     return gap if math.isfinite(gap) else math.inf
 
 
@@ -302,6 +313,7 @@ def certify_linear_program(G: Array, z: Array, a: Array, terms: Terms, free: sli
         raise ValueError("the boxes must be finite and hold zero.")
     whole = Stack(G)
     _check(whole, whole, z, a, np.ones(d), np.ones(1))
+    _check_rows(whole, whole)
     rest = np.ones(len(a), dtype=bool)
     rest[free] = False
     a = np.clip(a, terms.lower, terms.upper)
@@ -327,17 +339,24 @@ def certify_linear_program(G: Array, z: Array, a: Array, terms: Terms, free: sli
 def _check(S: Stack, R: Stack, z: Array, a: Array, c: Array, near: Array) -> None:
     if S.shape[1] != len(z) or R.shape[1] != len(z) or len(R) != len(a):
         raise ValueError(f"S {S.shape}, R {R.shape}, z {z.shape} and a {a.shape} do not fit together.")
-    finite = S.finite() and R.finite() and all(np.isfinite(x).all() for x in (z, a, c, near))
+    finite = all(np.isfinite(x).all() for x in (z, a, c, near))
     if not finite or (c < 0).any() or (near < 0).any():
         raise ValueError("S, R, z, a, ridge and near must be finite, and ridge and near nonnegative.")
 
 
+def _check_rows(S: Stack, R: Stack) -> None:
+    if not (S.finite() and R.finite()):
+        raise ValueError("S, R, z, a, ridge and near must be finite, and ridge and near nonnegative.")
+
+
 def _up(x: Any) -> Any:
-    return np.nextafter(x, np.inf)
+    """Return a number above x by an ulp at least: what is exact lies below it when x is rounded; not for -inf."""
+    return x + (np.abs(x) * _ULP + _TINY)
 
 
 def _down(x: Any) -> Any:
-    return np.nextafter(x, -np.inf)
+    """Return a number below x by an ulp at least; not for inf."""
+    return x - (np.abs(x) * _ULP + _TINY)
 
 
 def _product(rows: Array, size: Array, vector: Array) -> tuple[Array, Array]:
@@ -372,17 +391,17 @@ class _Sum:
         return np.asarray((1 + 6 * self._gamma) * self._gamma * self._size + self._tiny)
 
 
-def _brackets(terms: Terms, a: Array, t: Array, t_error: Array) -> float:
-    """Bound the sum of the brackets for margins within ``t_error`` of t."""
+def _brackets(terms: Terms, a: Array, t: Array, t_error: Array) -> tuple[float, float]:
+    """Bound the sum of the brackets for margins within ``t_error`` of t; return it, and what t itself gives."""
     slope = -(t + terms.linear + terms.curvature * a)
     unsure = 2 * t_error + 8 * _U * (np.abs(t) + np.abs(terms.linear) + np.abs(terms.curvature * a)) + 4 * _TINY
     # a multiplier at the end of its box that the margin pushes against has a bracket of zero: most of them do
     open_ = ~(((a == terms.upper) & (slope > unsure)) | ((a == terms.lower) & (slope < -unsure)))
     if not open_.any():
-        return 0.0
+        return 0.0, 0.0
     rest = terms.at(open_)
-    t, t_error = t[open_], t_error[open_]
-    return _sum_up(_bracket(rest, a[open_], _down(t - t_error), _up(t + t_error)))
+    t, t_error, a = t[open_], t_error[open_], a[open_]
+    return _sum_up(_bracket(rest, a, _down(t - t_error), _up(t + t_error))), float(rest.brackets(a, t).sum())
 
 
 def _bracket(terms: Terms, a: Array, low: Array, high: Array) -> Array:

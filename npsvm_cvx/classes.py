@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -88,13 +88,19 @@ class Classes:
         """Return class k's problem, for margin rows without their sign."""
         near, margin = self.near(k), self.margin(k)
         even = bool((self.weights == 1.0).all())
-        return compiled.problem(
+        found = compiled.problem(
             self.stack(near),
             self.stack(margin),
             near=None if even else self.weigh(near),
             margin=1.0 if even else self.weigh(margin),
             columns=self.columns,
         )
+        return replace(found, gram=compiled.near * self._near_gram(k)) if self.tall else found
+
+    def _near_gram(self, k: int) -> Array:
+        # a sum, never a difference: what is near a plane may be a thousandth of all
+        near = [j for j in range(len(self.ends)) if (j == k) == (self.scheme == "nearest")]
+        return np.asarray(sum(self.grams[j] for j in near))
 
     @cached_property
     def grams(self) -> list[Array]:
@@ -183,8 +189,6 @@ def _blas() -> ThreadpoolController:
 def _factors(compiled: BoxQP, classes: Classes) -> Callable[[int, Problem], Factor | ClassFactor]:
     """Return how to get a class's factor, from what the classes share where that pays."""
     n, d = classes.rows.shape
-    if classes.tall:
-        return lambda k, problem: factor_of(problem, compiled.near * _near_gram(classes, k))
     if n >= _MANY_SAMPLES and 2 * d > n and (classes.scheme == "farthest" or len(classes.ends) == 2):
         try:
             shared = RowInverse(classes.rows, compiled.ridges(d) / classes.columns, compiled.near * classes.weights)
@@ -192,12 +196,6 @@ def _factors(compiled: BoxQP, classes: Classes) -> Callable[[int, Problem], Fact
             return lambda k, problem: factor_of(problem)
         return lambda k, problem: shared.of(classes.margin(k)[0])
     return lambda k, problem: factor_of(problem)
-
-
-def _near_gram(classes: Classes, k: int) -> Array:
-    # a sum, never a difference: what is near a plane may be a thousandth of all
-    near = [j for j in range(len(classes.ends)) if (j == k) == (classes.scheme == "nearest")]
-    return np.asarray(sum(classes.grams[j] for j in near))
 
 
 def _quadratic(

@@ -127,6 +127,8 @@ class Problem:
     ridge : (d,) array
     near : float or (m,) array
         The price of each near row's square.
+    gram : (d, d) array, optional
+        ``S' diag(near) S`` where it is known; products with M then need no near row.
     """
 
     S: Stack
@@ -134,9 +136,12 @@ class Problem:
     terms: Terms
     ridge: Array
     near: float | Array = 1.0
+    gram: Array | None = None
 
     def metric(self, z: Array) -> Array:
-        """Return ``M z``, M never formed."""
+        """Return ``M z``."""
+        if self.gram is not None:
+            return self.gram @ z + self.ridge * z
         return self.S.adjoint(self.near * self.S.product(z)) + self.ridge * z
 
     def residual(self, z: Array, a: Array) -> Array:

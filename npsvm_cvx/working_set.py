@@ -98,9 +98,9 @@ def minimise(
     deadline = np.inf if time_limit is None else time.monotonic() + time_limit
     if len(problem.terms.linear) != len(problem.R):
         raise ValueError(f"R has {len(problem.R)} rows, the terms are for {len(problem.terms.linear)}.")
-    if not (problem.S.finite() and problem.R.finite()):
-        raise ValueError("S and R must be finite.")
     if factor is None:
+        if not problem.S.finite():
+            raise ValueError("S must be finite.")
         factor = factor_of(problem)
     run = _Run(problem, factor, relaxation, tol, max_sweeps, deadline, random_state, finish)
     point, status = run.solve(start)
@@ -112,9 +112,9 @@ def minimise(
     return result, point.z
 
 
-def factor_of(problem: Problem, gram: Array | None = None) -> Factor:
-    """Return the factor of a problem's M; ``gram`` is ``S' diag(near) S`` where it is known."""
-    return Factor(problem.S, problem.ridge, near=problem.near, gram=gram)
+def factor_of(problem: Problem) -> Factor:
+    """Return the factor of a problem's M."""
+    return Factor(problem.S, problem.ridge, near=problem.near, gram=problem.gram)
 
 
 class _Run:
@@ -212,13 +212,18 @@ class _Run:
         else:
             self.sweeps += 1
         z = at.z + move
+        t = problem.R.product(z)
         if parabola.any():
-            a = np.where(parabola, terms.conjugate_point(problem.R.product(z)), a)
-        return self._point(z, a)
+            a = np.where(parabola, terms.conjugate_point(t), a)
+        return self._point(z, a, t)
 
-    def _point(self, z: Array, a: Array) -> _Point:
+    def _point(self, z: Array, a: Array, t: Array | None = None) -> _Point:
         problem = self.problem
-        t, Mz = problem.R.product(z), problem.metric(z)
+        Mz = problem.metric(z)
+        if t is None:
+            t = problem.R.product(z)
+            if not np.isfinite(t.sum()):
+                raise ValueError("R must be finite, and of a size whose products are.")
         r = problem.R.adjoint(a) - Mz
         drift = self.factor.solve(r)
         brackets = np.empty_like(t)
@@ -234,7 +239,9 @@ class _Run:
 
     def _distance(self, t: Array) -> Array:
         """Return how far each margin is from where its loss bends."""
-        return np.asarray(np.minimum(np.abs(t - self.kinks[0]), np.abs(t - self.kinks[1])))
+        found = np.empty_like(t)
+        _nearest(t, *self.kinks, found)
+        return found
 
     def _narrow(self, chosen: NDArray[np.bool_], at: _Point) -> NDArray[np.bool_]:
         """Return the next working set: who is on the wrong side, who is free, and who could be next."""
@@ -285,9 +292,8 @@ class _Run:
         problem, terms = self.problem, self.problem.terms
         n, d = problem.R.shape
         refuse_unbounded(problem.R, terms)
-        size = int(max(_SHARE * n, 10 * d))
-        index = np.sort(self.rng.choice(n, size, replace=False))
-        s = n / size
+        index = np.flatnonzero(self.rng.random(n) < max(_SHARE, 10 * d / n))
+        s = n / len(index)
         own = terms.at(index)
         part = Terms(own.linear, own.curvature / s, s * own.lower, s * own.upper)
         rows = problem.R.take(index)
@@ -305,8 +311,8 @@ class _Run:
         self.sweeps += found.sweeps
         z = self.factor.lift(rows, found.a, found.w)
         t = problem.R.product(z)
-        a = terms.conjugate_point(t)
-        a = np.where(np.isfinite(a), a, np.clip(0.0, terms.lower, terms.upper))
+        a = np.empty(n)
+        _conjugate(*terms[:4], t, a)
         depth = self._distance(t)
         # how far a margin may be from the subsample's optimum: |w - w*|^2 / 2 <= gap
         unsure = 3 * np.sqrt(2 * found.gap) * float(np.sqrt(np.einsum("ij,ij->i", F, F).max())) + 1e-12
@@ -318,7 +324,7 @@ class _Run:
             nearest = np.argpartition(depth, int(_NEAREST * n))[: int(_NEAREST * n)]
             chosen = np.zeros(n, dtype=bool)
             chosen[nearest] = np.isfinite(depth[nearest])
-        return self._point(z, a), chosen
+        return self._point(z, a, t), chosen
 
     def _untie(
         self, tied: NDArray[np.bool_], index: NDArray[np.intp], rows: Array, found: Array, a: Array
@@ -352,6 +358,27 @@ class _Run:
         chosen = np.zeros(len(a), dtype=bool)
         chosen[movers] = True
         return chosen
+
+
+@compiled
+def _nearest(t: Array, one: Array, other: Array, found: Array) -> None:  # pragma: no cover - compiled
+    for i in range(t.size):
+        found[i] = min(abs(t[i] - one[i]), abs(t[i] - other[i]))
+
+
+@compiled
+def _conjugate(  # pragma: no cover - compiled
+    linear: Array, curvature: Array, lower: Array, upper: Array, t: Array, a: Array
+) -> None:
+    """Write the multiplier that attains ``phi_i(t_i)``, or the box's point nearest zero where none does."""
+    for i in range(t.size):
+        slope = -(t[i] + linear[i])
+        if curvature[i] > 0.0:
+            best = slope / curvature[i]
+        else:
+            best = upper[i] if slope > 0.0 else lower[i] if slope < 0.0 else 0.0
+        best = min(max(best, lower[i]), upper[i])
+        a[i] = best if np.isfinite(best) else min(max(0.0, lower[i]), upper[i])
 
 
 @compiled

@@ -76,9 +76,9 @@ def test_it_is_never_below_the_exact_bound():
     assert np.quantile(ratios, 0.95) < 100
 
 
-@pytest.mark.parametrize("fine", [0.0, np.inf], ids=["exact products", "plain products"])
-def test_both_ways_to_bound_are_never_below_the_exact_bound(fine, monkeypatch):
-    monkeypatch.setattr(certificate, "_FINE", fine)
+@pytest.mark.parametrize("sharp", [True, False], ids=["exact products", "plain products"])
+def test_both_ways_to_bound_are_never_below_the_exact_bound(sharp, monkeypatch):
+    monkeypatch.setattr(certificate, "_FINE", np.inf)
     ratios = []
     for trial, rng, S, R, C1, C2 in instances(120, seed=5):
         # rows that cancel, weights, rows in two blocks, and a constant offset: what rounding is worst at
@@ -88,11 +88,27 @@ def test_both_ways_to_bound_are_never_below_the_exact_bound(fine, monkeypatch):
         stacks = [Stack(rows[: len(rows) // 2], rows[len(rows) // 2 :]) for rows in (S, R)]
         result, z = minimise(Problem(*stacks, terms, np.full(S.shape[1], C1), near), tol=1e-12)
         proved = certify(*stacks, z, result.a, terms, ridge=C1, near=near)
+        gap = certificate._sharp_gap(S, R, z, result.a, terms, np.full(len(z), C1), near) if sharp else proved.gap
         exact = exact_bound(S, R, z, result.a, terms, C1, near)
-        assert Fraction(proved.gap) >= exact, (trial, float(exact), proved.gap)
-        ratios.append(proved.gap / max(float(exact), 1e-16 * abs(proved.value)))
-    if fine == 0.0:
+        assert Fraction(gap) >= exact, (trial, float(exact), gap)
+        ratios.append(gap / max(float(exact), 1e-16 * abs(proved.value)))
+    if sharp:
         assert np.quantile(ratios, 0.95) < 10
+
+
+def test_a_bound_that_rounding_spoils_is_sharpened():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(60, 2))
+    K = np.column_stack([np.exp(-((X[:, None] - X) ** 2).sum(axis=2)), np.ones(60)])
+    terms = Terms.of(30, -1.0, 0.0, 0.0, 2.0**12)
+    problem = Problem(Stack(K[:30]), Stack(K[30:]), terms, np.full(61, 2.0**-8))
+    result, z = minimise(problem, tol=1e-12)
+    sharpened = Proof.of(problem, z, result.a).check()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certificate, "_FINE", np.inf)
+        plain = Proof.of(problem, z, result.a).check()
+    assert sharpened.gap < 0.1 * plain.gap
+    assert Fraction(sharpened.gap) >= exact_bound(K[:30], K[30:], z, result.a, terms, 2.0**-8)
 
 
 def test_exact_products_hold_to_the_ends_of_the_range():
