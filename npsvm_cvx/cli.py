@@ -37,7 +37,10 @@ if TYPE_CHECKING:
     from .modeling import Formulation
     from .verification import Verification
 
-REPORTS = {"verification": "npsvm_cvx.report.verification"}
+REPORTS = {
+    "verification": "npsvm_cvx.report.verification",
+    "performance": "npsvm_cvx.report.performance",
+}
 """The kinds of report and the module that builds each."""
 
 # typer carries its own copy of click in some releases and depends on click in others; this class is in both

@@ -240,7 +240,7 @@ class _Run:
     def _distance(self, t: Array) -> Array:
         """Return how far each margin is from where its loss bends."""
         found = np.empty_like(t)
-        _nearest(t, *self.kinks, found)
+        _nearest(t, self.kinks[0], self.kinks[1], found)
         return found
 
     def _narrow(self, chosen: NDArray[np.bool_], at: _Point) -> NDArray[np.bool_]:

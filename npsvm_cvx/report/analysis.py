@@ -100,24 +100,26 @@ def summarise(frame: pd.DataFrame, *, quick: bool) -> Report:
             "rectangular kernel)."
         )
     command = "npsvm report verification" + (" --quick" if quick else "")
-    return Report("Verification", answer, failed.empty, facts, tables, notes, _setup(command))
+    return Report("Verification", answer, failed.empty, facts, tables, notes, setup(command))
 
 
 def _settings(frame: pd.DataFrame) -> int:
     return int(frame.groupby("formulation")[["C1", "C2"]].apply(lambda g: len(g.drop_duplicates())).max())
 
 
-def _setup(command: str) -> list[tuple[str, str]]:
+def setup(command: str) -> list[tuple[str, str]]:
+    """Return how a report was made: date, command, processor, versions."""
     versions = ", ".join(f"{k} {v}" for k, v in environment().items())
     return [
         ("date", datetime.date.today().isoformat()),
         ("command", command),
-        ("processor", _processor()),
+        ("processor", processor()),
         ("versions", versions),
     ]
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Return the processor's name and how many cores it has."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]

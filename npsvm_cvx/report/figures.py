@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from .. import datasets
 from .analysis import digits
 
-_STYLE = {
+STYLE = {
     "font.size": 9,
     "font.family": "DejaVu Sans",
     "axes.spines.top": False,
@@ -43,12 +43,12 @@ class Picture:
 
 def draw(frame: pd.DataFrame, out: Path) -> list[Picture]:
     """Draw every figure into ``out`` and return them."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         drawn = [
             ("agreement", _AGREEMENT, _agreement(frame)),
             ("solvers", _SOLVERS, _solvers(frame)),
         ]
-        return [_save(name, caption, figure, out) for name, caption, figure in drawn]
+        return [save(name, caption, figure, out) for name, caption, figure in drawn]
 
 
 _AGREEMENT = (
@@ -61,7 +61,8 @@ _SOLVERS = (
 )
 
 
-def _save(name: str, caption: str, figure: Figure, out: Path) -> Picture:
+def save(name: str, caption: str, figure: Figure, out: Path) -> Picture:
+    """Write a figure as SVG and PNG; return what a page shows of it."""
     svg = out / f"{name}.svg"
     figure.savefig(svg, metadata={"Date": None}, bbox_inches="tight")
     figure.savefig(out / f"{name}.png", dpi=150, bbox_inches="tight")

@@ -8,15 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
-import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +24,14 @@ from ..errors import NPSVMError
 from ..solution import solve
 from ..store import Store, key_of
 from ..verification import environment, verify
-from . import analysis, figures, render
+from . import analysis, figures, render, runner
+from .runner import Progress
 
 CORNERS = ((1.0, 1.0), (2.0**-8, 2.0**8), (2.0**-8, 1.0), (1.0, 2.0**8))
 """The settings (C1, C2): the middle of the grid 2^-8 .. 2^8 and the corners where solvers have the hardest time."""
 SOLVERS = ("clarabel", "osqp", "ecos", "highs", "scs")
 QUICK_ROWS, FULL_ROWS = 60, 120
 """Rows of the stratified subsample that the general solvers see."""
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
@@ -114,7 +108,7 @@ def build(out: Path, *, quick: bool = False, jobs: int = 2, on_progress: Progres
         raise NPSVMError(f"jobs={jobs!r} must be at least 1.")
     work = tasks(quick)
     with Store(out / "results.sqlite") as store:
-        frame = pd.DataFrame(_collect(work, store, jobs, on_progress))
+        frame = pd.DataFrame(runner.collect(work, run, store, jobs, on_progress))
     for column in ("C1", "C2", "value", "tolerance", "seconds"):
         frame[column] = pd.to_numeric(frame[column])  # None and "inf" are how the store spells NaN and infinity
     return write(frame, out, quick=quick)
@@ -141,53 +135,6 @@ def _compact(frame: pd.DataFrame) -> pd.DataFrame:
     worst = rows.groupby(keys, dropna=False, sort=True).last()
     worst["planes"] = rows.groupby(keys, dropna=False, sort=True).size()
     return worst.reset_index()[[*keys, "planes", "value", "tolerance", "status", "seconds", "meaning"]]
-
-
-def _collect(work: list[Task], store: Store, jobs: int, on_progress: Progress | None) -> Iterator[dict[str, Any]]:
-    found: dict[str, Any] = {}
-    todo: list[Task] = []
-    keys = {task: task.key for task in work}
-    for task in work:
-        value = store.get(keys[task])
-        if value is None:
-            todo.append(task)
-        else:
-            found[keys[task]] = value
-    done = len(work) - len(todo)
-    if on_progress:
-        on_progress(done, len(work), "")
-    if todo:
-        # spawned, not forked: BLAS and numba threads do not survive a fork
-        context = get_context("spawn")
-        with ProcessPoolExecutor(min(jobs, len(todo)), mp_context=context, initializer=_end_with_parent) as pool:
-            pending: dict[Future[list[dict[str, Any]]], Task] = {pool.submit(run, task): task for task in todo}
-            try:
-                while pending:
-                    ready, _ = wait(pending, return_when=FIRST_COMPLETED)
-                    for future in ready:
-                        task = pending.pop(future)
-                        found[keys[task]] = future.result()
-                        store.put(keys[task], found[keys[task]])
-                        done += 1
-                        if on_progress:
-                            on_progress(done, len(work), task.name)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-    for task in work:
-        yield from found[keys[task]]
-
-
-def _end_with_parent() -> None:
-    """End this worker when the process that started it is killed; it would else finish what nobody waits for."""
-    parent = parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        wait_for([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def run(task: Task) -> list[dict[str, Any]]:
