@@ -19,7 +19,7 @@ REPORTS = sorted((PACKAGE / "report").glob("*.py"))
 # what stands together in one line by design
 ORDER = [
     ("errors",), ("linalg",), ("modeling",), ("catalog",), ("planes",), ("readers",), ("datasets",), ("conic",),
-    ("solvers",), ("terms",), ("certificate", "newton"), ("sor",), ("proximal",), ("compile",), ("solve",),
+    ("solvers",), ("terms",), ("certificate", "newton", "interior"), ("sor",), ("proximal",), ("compile",), ("solve",),
     ("lagrangian",), ("instance",), ("evidence",), ("fenchel", "claims"), ("checks",), ("verify",), ("estimator",),
     ("baselines",), ("store",), ("scaffold",), ("report",), ("testing",), ("display",), ("cli",),
 ]  # fmt: skip
@@ -64,9 +64,9 @@ def test_reports_import_from_below(path):
         assert RANK[other] < RANK["report"]
 
 
-@pytest.mark.parametrize("name", ["terms", "certificate", "newton", "sor", "proximal"])
+@pytest.mark.parametrize("name", ["terms", "certificate", "newton", "interior", "sor", "proximal"])
 def test_arrays_in_arrays_out(name):
-    assert imported(MODULES[name]) <= {"terms", "newton", "sor"}
+    assert imported(MODULES[name]) <= {"terms", "newton", "interior", "sor"}
     text = MODULES[name].read_text(encoding="utf-8")
     assert not re.search(r"^\s*(import|from) (cvxpy|sklearn)", text, re.MULTILINE)
 
