@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .problem import Problem, Stack
 from .terms import Array, Terms
@@ -318,22 +319,45 @@ def certify_linear_program(G: Array, z: Array, a: Array, terms: Terms, free: sli
     rest[free] = False
     a = np.clip(a, terms.lower, terms.upper)
     turned = np.ascontiguousarray(G[rest].T)
-    needed, error = _product(turned, np.abs(turned), a[rest])
-    needed, error = -needed / scale, _up(_up(error / abs(scale)) + 2 * _U * np.abs(needed / scale) + _TINY)
-    high, low = _up(needed + error), _down(needed - error)
+    margins, needed = _product(G, np.abs(G), z), _product(turned, np.abs(turned), a[rest])
+    gap, primal = _linear_program_gap(terms, a, scale, free, rest, margins, needed)
+    if gap > _FINE * abs(primal) and G.size <= _SHARPENED:
+        with contextlib.suppress(OverflowError, ValueError), np.errstate(over="ignore", invalid="ignore"):
+            sharper = [_with_error(_exact_rows(rows, x)) for rows, x in ((G, z), (turned, a[rest]))]
+            gap, primal = min((gap, primal), _linear_program_gap(terms, a, scale, free, rest, *sharper))
+    return Certificate(max(gap, 0.0), primal - terms.constant)
+
+
+def _with_error(exact: tuple[Array, Array]) -> tuple[Array, Array]:
+    value, remainder = exact
+    return value, _up(np.abs(remainder)) + 2.0**20 * _TINY
+
+
+def _linear_program_gap(
+    terms: Terms,
+    a: Array,
+    scale: float,
+    free: slice,
+    rest: NDArray[np.bool_],
+    margins: tuple[Array, Array],
+    needed: tuple[Array, Array],
+) -> tuple[float, float]:
+    """Return a bound on the gap, and one on the primal value, from products known to within errors."""
+    pull, error = needed
+    pull, error = -pull / scale, _up(_up(error / abs(scale)) + 2 * _U * np.abs(pull / scale) + _TINY)
+    high, low = _up(pull + error), _down(pull - error)
     with np.errstate(divide="ignore", invalid="ignore"):
         over = np.where(high > 0, _up(high / terms.upper[free]), 0.0)
         under = np.where(low < 0, _up(low / terms.lower[free]), 0.0)
     shrink = float(_down(1.0 / max(1.0, float(np.max([over, under], initial=0.0)))))
-
-    t, t_error = _product(G, np.abs(G), z)
+    t, t_error = margins
     ends = [_phi_up(terms, _down(t - t_error)), _phi_up(terms, _up(t + t_error))]
     primal = _sum_up(np.maximum(*ends))
     # the constant belongs to both values and cancels
     dual = -_sum_up(_up(terms.linear[rest] * a[rest])) * shrink
     dual = dual - abs(dual) * 2 * _U - _TINY
     gap = float(_up(np.float64(primal - dual)))
-    return Certificate(max(gap, 0.0), primal - terms.constant)
+    return (gap, primal) if not math.isnan(gap) else (math.inf, primal)
 
 
 def _check(S: Stack, R: Stack, z: Array, a: Array, c: Array, near: Array) -> None:

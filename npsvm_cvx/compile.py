@@ -141,7 +141,7 @@ class Block:
     def matrix(self, S: Array, R: Array) -> Array:
         """Return the block's rows of G."""
         base = {"R": R, "S": S, "I": np.eye(S.shape[1])}[self.rows]
-        return self.scale * base
+        return base if self.scale == 1 else -base if self.scale == -1 else self.scale * base
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class BoxLP:
 
     blocks: tuple[Block, ...]
 
-    shape = "box linear program: the proximal-point loop around SOR"
+    shape = "box linear program: interior points, ended on a vertex"
 
     def assembled(
         self, S: Array, R: Array, *, near: float | Array = 1.0, margin: float | Array = 1.0

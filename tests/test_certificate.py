@@ -143,7 +143,9 @@ def exact_linear_program(G, z, a, terms, free):
     return primal - dual
 
 
-def test_a_linear_program_is_never_below_the_exact_gap():
+@pytest.mark.parametrize("fine", [0.0, 1e-10, np.inf])
+def test_a_linear_program_is_never_below_the_exact_gap(fine, monkeypatch):
+    monkeypatch.setattr(certificate, "_FINE", fine)
     for trial, rng, S, R, C1, C2 in instances(60, seed=1):
         compiled = compile(load("l1_ls_twsvm")(C1, C2))
         result, z = compiled.solve(S, R, tol=1e-10, max_sweeps=2000, time_limit=2.0)
