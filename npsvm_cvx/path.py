@@ -22,13 +22,11 @@ from .compile import BoxQP, Coefficients, compile
 from .errors import NPSVMError
 from .linalg import Array
 from .modeling import Formulation
-from .newton import LARGEST_SYSTEM
-from .sor import compiled, compress, sor
+from .sor import compiled, compress, descend, gap_at, image, sor
 from .terms import Terms
 
 _PROBES = ((1.0, 1.0), (0.125, 32.0), (4.0, 0.5))
 _LARGE = 2**17  # entries of a class's margin rows from which the working set of one setting beats sweeps over all
-_ORDERS = 16  # random orders of the samples, taken in turn
 
 
 @dataclass(frozen=True)
@@ -179,14 +177,12 @@ def _shared(
     weights = classes.weigh(margin)
     unit = family.samples.terms(len(turned), weights)
     A, warm = np.zeros((len(ordered), len(turned))), False
-    rng = np.random.default_rng(random_state)
-    orders = np.array([rng.permutation(len(turned)) for _ in range(_ORDERS)])
     for i, c1 in enumerate(found.C1):
         shrink = 1 / np.sqrt(spectrum + (1.0 if np.isnan(c1) else c1))
         F, basis = compress(turned * shrink)
         W = np.empty((len(ordered), F.shape[1]))
         gaps, sweeps = np.empty(len(ordered)), np.zeros(len(ordered), dtype=np.int64)
-        _along(F, *unit[:4], unit.constant, found.C2[ordered], tol, orders, warm, W, A, gaps, sweeps)
+        _along(F, *unit[:4], unit.constant, found.C2[ordered], tol, random_state, warm, W, A, gaps, sweeps)
         warm = True
         for position, j in enumerate(ordered):
             w, gap, count = W[position], gaps[position], int(sweeps[position])
@@ -215,7 +211,7 @@ def _along(  # pragma: no cover - compiled
     constant1: float,
     C2: Array,
     tol: float,
-    orders: NDArray[np.intp],
+    seed: int,
     warm: bool,
     W: Array,
     A: Array,
@@ -247,209 +243,17 @@ def _along(  # pragma: no cover - compiled
                 elif curvature[i] > 0.0:
                     a[i] *= c / before
             a[i] = min(max(a[i], lower[i]), upper[i])
-        _image(F, a, w)
-        interval, done, gap = 2, 0, np.inf
+        image(F, a, w)
         if warm:
-            gap = _relative(F, linear, curvature, lower, upper, constant1 * c, a, w)
-            image = np.zeros(d)
-            _image(F, A[p], image)
-            other = _relative(F, linear, curvature, lower, upper, constant1 * c, A[p], image)
-            if other < gap:
-                a[:], w[:], gap = A[p], image, other
-        while gap > tol and done < _MOST_SWEEPS:
-            for _ in range(interval):
-                order = orders[(done + p) % orders.shape[0]]
-                for m in range(n):
-                    i = order[m]
-                    slope = linear[i] + curvature[i] * a[i]
-                    for j in range(d):
-                        slope += F[i, j] * w[j]
-                    scale = norms[i] + curvature[i]
-                    if scale > 0.0:
-                        new = min(max(a[i] - slope / scale, lower[i]), upper[i])
-                        if new != a[i]:
-                            change = new - a[i]
-                            a[i] = new
-                            for j in range(d):
-                                w[j] += change * F[i, j]
-                done += 1
-            _image(F, a, w)
-            gap = _relative(F, linear, curvature, lower, upper, constant1 * c, a, w)
-            if gap <= tol:
-                break
-            for _ in range(_FREE_STEPS):
-                trial, image = a.copy(), np.zeros(d)
-                if not _free_step(F, linear, curvature, lower, upper, trial, w):
-                    break
-                _image(F, trial, image)
-                other = _relative(F, linear, curvature, lower, upper, constant1 * c, trial, image)
-                if not other < gap:
-                    break
-                a[:], w[:], gap = trial, image, other
-            if gap <= tol:
-                break
-            interval = min(2 * interval, 16)
-        W[p], A[p], gaps[p], sweeps[p] = w, a, gap, done
+            other = np.zeros(d)
+            image(F, A[p], other)
+            here = gap_at(F, linear, curvature, lower, upper, a, w)[0]
+            if gap_at(F, linear, curvature, lower, upper, A[p], other)[0] < here:
+                a[:], w[:] = A[p], other
+        gaps[p], sweeps[p] = descend(
+            F, norms, linear, curvature, lower, upper, constant1 * c, a, w, 1.0, seed + p, tol, -1.0, _MOST_SWEEPS
+        )
+        W[p], A[p] = w, a
 
 
 _MOST_SWEEPS = 120
-_FREE_STEPS = 5  # a step that takes multipliers to the ends of their boxes leaves fewer free for the next
-
-
-@compiled
-def _image(F: Array, a: Array, w: Array) -> None:  # pragma: no cover - compiled
-    w[:] = 0.0
-    for i in range(F.shape[0]):
-        if a[i] != 0.0:
-            for j in range(F.shape[1]):
-                w[j] += a[i] * F[i, j]
-
-
-@compiled
-def _relative(  # pragma: no cover - compiled
-    F: Array,
-    linear: Array,
-    curvature: Array,
-    lower: Array,
-    upper: Array,
-    constant: float,
-    a: Array,
-    w: Array,
-) -> float:
-    """Return the relative gap at ``w = F'a``, bracket by bracket."""
-    gap, h = 0.0, constant
-    for i in range(F.shape[0]):
-        t = 0.0
-        for j in range(F.shape[1]):
-            t += F[i, j] * w[j]
-        slope = -(t + linear[i])
-        if curvature[i] > 0.0:
-            best = slope / curvature[i]
-        elif slope > 0.0:
-            best = upper[i]
-        elif slope < 0.0:
-            best = lower[i]
-        else:
-            best = a[i]
-        best = min(max(best, lower[i]), upper[i])
-        if not np.isfinite(best):
-            return np.inf
-        step = best - a[i]
-        gap += max(step * (slope - curvature[i] * best) + curvature[i] * step * step / 2.0, 0.0)
-        h += linear[i] * a[i] + curvature[i] * a[i] * a[i] / 2.0
-    square = 0.0
-    for j in range(w.size):
-        square += w[j] * w[j]
-    dual = -square / 2.0 - h
-    size = max(abs(dual), abs(dual + gap))
-    if size > 0.0:
-        return gap / size
-    return 0.0 if gap == 0.0 else np.inf
-
-
-@compiled
-def _free_step(  # pragma: no cover - compiled
-    F: Array, linear: Array, curvature: Array, lower: Array, upper: Array, a: Array, w: Array
-) -> bool:
-    """Move the free multipliers to where the gradient vanishes, then into their boxes; False where nothing is free."""
-    n, d = F.shape
-    free = np.empty(n, dtype=np.int64)
-    count = 0
-    for i in range(n):
-        if lower[i] < a[i] < upper[i]:
-            free[count] = i
-            count += 1
-    if count == 0 or min(count, d) > _LARGEST:
-        return False
-    slope = np.empty(count)
-    for m in range(count):
-        i = free[m]
-        slope[m] = linear[i] + curvature[i] * a[i]
-        for j in range(d):
-            slope[m] += F[i, j] * w[j]
-    step = np.empty(count)
-    if count <= d:
-        K = np.zeros((count, count))
-        for m in range(count):
-            for q in range(m + 1):
-                for j in range(d):
-                    K[m, q] += F[free[m], j] * F[free[q], j]
-                K[q, m] = K[m, q]
-            K[m, m] += curvature[free[m]]
-        if not _cholesky_solve(K, slope, step):
-            return False
-    elif curvature[free[0]] == 0.0:
-        # more ties than dimensions: of all steps the one in proportion to the room each multiplier has
-        room = np.empty(count)
-        for m in range(count):
-            room[m] = min(a[free[m]] - lower[free[m]], upper[free[m]] - a[free[m]])
-        K, H, right, inner, outer = np.zeros((d, d)), np.zeros((d, d)), np.zeros(d), np.zeros(d), np.zeros(d)
-        for m in range(count):
-            i = free[m]
-            for j in range(d):
-                right[j] += F[i, j] * slope[m]
-                for q in range(d):
-                    K[j, q] += F[i, j] * F[i, q]
-                    H[j, q] += F[i, j] * F[i, q] * room[m] * room[m]
-        if not (_cholesky_solve(K, right, inner) and _cholesky_solve(H, inner, outer)):
-            return False
-        for m in range(count):
-            step[m] = 0.0
-            for j in range(d):
-                step[m] += room[m] * room[m] * F[free[m], j] * outer[j]
-    else:
-        K, right, inner = np.eye(d), np.zeros(d), np.zeros(d)
-        for m in range(count):
-            i = free[m]
-            for j in range(d):
-                right[j] += F[i, j] * slope[m] / curvature[i]
-                for q in range(j + 1):
-                    K[j, q] += F[i, j] * F[i, q] / curvature[i]
-        for j in range(d):
-            for q in range(j):
-                K[q, j] = K[j, q]
-        if not _cholesky_solve(K, right, inner):
-            return False
-        for m in range(count):
-            i = free[m]
-            value = slope[m]
-            for j in range(d):
-                value -= F[i, j] * inner[j]
-            step[m] = value / curvature[i]
-    for m in range(count):
-        i = free[m]
-        a[i] = min(max(a[i] - step[m], lower[i]), upper[i])
-    return True
-
-
-_LARGEST = min(400, LARGEST_SYSTEM)
-
-
-@compiled
-def _cholesky_solve(K: Array, right: Array, found: Array) -> bool:  # pragma: no cover - compiled
-    """Solve K x = right, K overwritten; False where K is singular to working precision."""
-    n = right.size
-    largest = 0.0
-    for i in range(n):
-        largest = max(largest, K[i, i])
-    for j in range(n):
-        for k in range(j):
-            K[j, j] -= K[j, k] * K[j, k]
-        if not K[j, j] > 1e-14 * largest:
-            return False
-        K[j, j] = np.sqrt(K[j, j])
-        for i in range(j + 1, n):
-            for k in range(j):
-                K[i, j] -= K[i, k] * K[j, k]
-            K[i, j] /= K[j, j]
-    for i in range(n):
-        found[i] = right[i]
-        for k in range(i):
-            found[i] -= K[i, k] * found[k]
-        found[i] /= K[i, i]
-    for m in range(n):
-        i = n - 1 - m
-        for k in range(i + 1, n):
-            found[i] -= K[k, i] * found[k]
-        found[i] /= K[i, i]
-    return True
