@@ -81,6 +81,8 @@ class NPSVMClassifier(PlaneClassifier):
         Relative duality gap asked for.
     max_iter : int or None, default=None
         Sweeps of SOR (None: 10,000, and 100,000 for linear programs), or the general solver's iterations.
+    time_limit : float or None, default=None
+        Seconds for each class's plane, looked at between sweeps; the plane reached is kept, its gap reported.
     class_weight : dict, "balanced" or None, default=None
         Multiplies the sample weights, class by class.
     n_jobs : int or None, default=None
@@ -166,6 +168,7 @@ class NPSVMClassifier(PlaneClassifier):
         "solver": [str],
         "tol": [Interval(Real, 0.0, None, closed="left")],
         "max_iter": [None, Interval(Integral, 1, None, closed="left")],
+        "time_limit": [None, Interval(Real, 0.0, None, closed="neither")],
         "class_weight": [None, StrOptions({"balanced"}), dict],
         "n_jobs": [None, Integral],
         "verbose": ["verbose"],
@@ -185,6 +188,7 @@ class NPSVMClassifier(PlaneClassifier):
         solver: str = "sor",
         tol: float = 1e-8,
         max_iter: int | None = None,
+        time_limit: float | None = None,
         class_weight: dict[Any, float] | str | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -201,6 +205,7 @@ class NPSVMClassifier(PlaneClassifier):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.time_limit = time_limit
         self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -298,7 +303,7 @@ class NPSVMClassifier(PlaneClassifier):
         return np.asarray(found, dtype=float)
 
     def _by_sor(self, compiled: Compiled, training: Training, seed: int) -> list[_Plane]:
-        options: dict[str, Any] = {"tol": self.tol, "random_state": seed}
+        options: dict[str, Any] = {"tol": self.tol, "random_state": seed, "time_limit": self.time_limit}
         if self.max_iter is not None:
             options["max_sweeps"] = self.max_iter
         classes = Classes(
@@ -327,7 +332,13 @@ class NPSVMClassifier(PlaneClassifier):
     def _by_general_solver(
         self, formulation: Formulation, training: Training, solver: str, obstacle: str
     ) -> list[_Plane]:
-        options = {"tol": self.tol, "max_iter": self.max_iter, "solver": solver, "verbose": self.verbose > 0}
+        options = {
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "time_limit": self.time_limit,
+            "solver": solver,
+            "verbose": self.verbose > 0,
+        }
         written, columns = training.repeated(obstacle)
         width = training.rows.shape[1]
         # building CVXPY problems holds the interpreter's lock: processes, not threads
@@ -362,7 +373,7 @@ class NPSVMClassifier(PlaneClassifier):
         if late:
             warnings.warn(
                 f"{type(self).__name__} did not converge to tol={self.tol:g}; {'; '.join(late)}. Scale the "
-                "features, raise max_iter or the ridge (C1), lower C2, or accept the gap with a larger tol.",
+                "features, raise max_iter, time_limit or the ridge (C1), lower C2, or accept the gap with a larger tol.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -20,9 +20,10 @@ from sklearn.base import clone
 from .classes import Classes, solve_classes
 from .compile import BoxQP, Coefficients, compile
 from .errors import NPSVMError
+from .kernels import compiled, descend, gap_at, image
 from .linalg import Array
 from .modeling import Formulation
-from .sor import compiled, compress, descend, gap_at, image, sor
+from .sor import compress, sor
 from .terms import Terms
 
 _PROBES = ((1.0, 1.0), (0.125, 32.0), (4.0, 0.5))

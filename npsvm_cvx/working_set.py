@@ -20,9 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .kernels import compiled
 from .linalg import ClassFactor, Factor
 from .problem import Problem, Stack
-from .sor import SORResult, compiled, refuse_unbounded, sor
+from .sor import SORResult, refuse_unbounded, sor
 from .terms import Array, Terms
 
 _LARGE = 2**17  # entries of R from which a subsample's plane is worth having first
