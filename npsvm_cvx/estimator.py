@@ -373,7 +373,7 @@ class NPSVMClassifier(PlaneClassifier):
         if late:
             warnings.warn(
                 f"{type(self).__name__} did not converge to tol={self.tol:g}; {'; '.join(late)}. Scale the "
-                "features, raise max_iter, time_limit or the ridge (C1), lower C2, or accept the gap with a larger tol.",
+                "features, raise max_iter, time_limit or the ridge (C1), lower C2, or accept the gap by a larger tol.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -19,7 +19,7 @@ SESSIONS = [text for text in TEXTS["python"] if text.startswith(">>>")]
 
 def test_every_block_is_of_a_kind_that_is_executed():
     assert {language for language, _ in BLOCKS} == {"sh", "python", "console"}
-    assert (len(TEXTS["sh"]), len(FILES), len(SESSIONS)) == (2, 2, 3)
+    assert (len(TEXTS["sh"]), len(FILES), len(SESSIONS)) == (2, 3, 3)
 
 
 def test_the_gate_runs_the_set_up_commands_word_for_word():
@@ -59,7 +59,7 @@ def test_console_blocks_print_what_is_shown(folder):
             assert done.returncode == 0, done.stderr
             assert normal(done.stdout) == normal(shown), command
             ran += 1
-    assert ran == 4
+    assert ran == 6
 
 
 @pytest.mark.parametrize("text", SESSIONS, ids=["evidence", "comparison", "one plane"])
