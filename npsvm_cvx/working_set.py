@@ -99,9 +99,10 @@ def minimise(
     deadline = np.inf if time_limit is None else time.monotonic() + time_limit
     if len(problem.terms.linear) != len(problem.R):
         raise ValueError(f"R has {len(problem.R)} rows, the terms are for {len(problem.terms.linear)}.")
+    for name, rows in (("S", problem.S), ("R", problem.R)):
+        if (rows is problem.R or factor is None) and not rows.finite():
+            raise ValueError(f"{name} must be finite.")
     if factor is None:
-        if not problem.S.finite():
-            raise ValueError("S must be finite.")
         factor = factor_of(problem)
     run = _Run(problem, factor, relaxation, tol, max_sweeps, deadline, random_state, finish)
     point, status = run.solve(start)
@@ -224,7 +225,7 @@ class _Run:
         if t is None:
             t = problem.R.product(z)
             if not np.isfinite(t.sum()):
-                raise ValueError("R must be finite, and of a size whose products are.")
+                raise ValueError("R must be of a size whose products are finite.")
         r = problem.R.adjoint(a) - Mz
         drift = self.factor.solve(r)
         brackets = np.empty_like(t)
