@@ -71,7 +71,7 @@ def interior_point(G: Array, terms: Terms, budget: Budget) -> Pair | None:
     """
     wide = terms.upper > terms.lower
     rows = G if wide.all() else G[wide]
-    own = terms if wide.all() else _of(terms, wide)
+    own = terms if wide.all() else terms.at(wide)
     n, d = rows.shape
     if n < d:
         return None
@@ -87,10 +87,6 @@ def interior_point(G: Array, terms: Terms, budget: Budget) -> Pair | None:
 
 
 _MANY = 1000  # with fewer rows, holding some saves less than it costs
-
-
-def _of(terms: Terms, index: NDArray[np.bool_] | NDArray[np.intp]) -> Terms:
-    return Terms(terms.linear[index], terms.curvature[index], terms.lower[index], terms.upper[index])
 
 
 def _follow(G: Array, terms: Terms, budget: Budget, *, holding: bool) -> Pair | None:
@@ -155,7 +151,7 @@ class _CentralPath:
         """Put the multipliers at work in the middle of their boxes, and the plane where it is said."""
         self.own, self.own_terms = self.G, self.terms
         if self.holds_some:
-            self.own, self.own_terms = self.G[self.at_work], _of(self.terms, self.at_work)
+            self.own, self.own_terms = self.G[self.at_work], self.terms.at(self.at_work)
         self.right = -solve_triangular(self.U, self.weight, trans="T", check_finite=False)
         lower, upper = self.own_terms.lower, self.own_terms.upper
         self.linear, self.width = self.own_terms.linear, upper - lower
@@ -222,7 +218,7 @@ class _CentralPath:
         self.held[index] = np.where(self.p > self.q, self.own_terms.lower, self.own_terms.upper)[~free]
         self.weight = self.held @ self.G
         self.right = -solve_triangular(self.U, self.weight, trans="T", check_finite=False)
-        self.own_terms = _of(self.own_terms, free)
+        self.own_terms = self.own_terms.at(free)
         for name in ("at_work", "own", "rows", "linear", "width", "a", "x", "y", "t", "p", "q"):
             setattr(self, name, getattr(self, name)[free])
         self._measure()
