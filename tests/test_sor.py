@@ -1,5 +1,10 @@
 """The fast solver alone: closed forms, any relaxation, honest gaps, limits, degenerate rows, and bad input."""
 
+import signal
+import subprocess
+import sys
+import time
+
 import numpy as np
 import oracle
 import pytest
@@ -505,3 +510,23 @@ def test_unscaled_features_and_a_two_sided_loss(name, p, value):
     R = np.column_stack([1e3 * (rng.normal(size=(3, 2)) + 5), np.ones(3)])
     result = solve(load(name)(**p), S, R, tol=1e-8)
     assert result.primal == pytest.approx(value, rel=1e-6)
+
+
+def test_an_interrupt_ends_it_between_sweeps():
+    code = (
+        "import numpy as np\n"
+        "from npsvm_cvx.sor import sor\n"
+        "from npsvm_cvx.terms import Terms\n"
+        "F = np.random.default_rng(0).normal(size=(200_000, 20))\n"
+        "hinge = Terms.of(len(F), -1.0, 0.0, 0.0, 1.0)\n"
+        "sor(F[:100], hinge.at(slice(100)), max_sweeps=2, finish=False)\n"
+        "print('go', flush=True)\n"
+        "sor(F, hinge, tol=0.0, max_sweeps=10**9, finish=False)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "go\n"
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert "KeyboardInterrupt" in errors
+    assert process.returncode != 0
