@@ -107,6 +107,7 @@ def test_targets_say_by_how_much_they_are_missed():
     assert (met.met, missed.met) == (True, False)
     assert met.row == ["x", "at most 8", "7.5", "met"]
     assert missed.row == ["y", "at least 3", "2", "missed by 33%"]
+    assert Target("w", 5e-7, 1e-9, False).row[-1] == "missed 500-fold"
     assert Target("z", math.nan, 3.0, True).row[-1] == "not measured"
     assert performance._setting(2.0**-7, 100.0) == "(2^-7, 100)"
 
