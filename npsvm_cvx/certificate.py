@@ -243,7 +243,9 @@ def _sharp_gap(S: Array, R: Array, z: Array, a: Array, terms: Terms, c: Array, n
     of floats with one rounding.  What is left is the rounding of z and a themselves.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        (t, t_rest), (y, y_rest) = _exact_rows(R, z), _exact_rows(S, z)
+        # the slope t + linear + curvature a itself, not t: at a bend t is one and the slope nothing
+        slope, slope_rest = _exact_rows(R, z, terms.linear, *_exact(terms.curvature, a))
+        y, y_rest = _exact_rows(S, z)
         v, v_rest = _exact(near, y)
         v_rest = v_rest + near * y_rest
         columns = np.concatenate([R.T, -S.T, np.diag(-c)], axis=1)
@@ -252,8 +254,9 @@ def _sharp_gap(S: Array, R: Array, z: Array, a: Array, terms: Terms, c: Array, n
         lost = 8 * (_gamma(len(S)) * _U + _U**2) * (np.abs(S).T @ (np.abs(v) + near * np.abs(y)))
         r_bound = _up(_up(np.abs(r) + np.abs(r_rest)) + lost + _TINY * columns.shape[1] * 8)
         squares = np.where(r_bound == 0, 0.0, _up(_up(r_bound * r_bound) / np.maximum(_down(2 * c), 0.0)))
-        t_error = _up(np.abs(t_rest)) + 8 * len(z) * _TINY
-        gap = _brackets(terms, a, t, t_error)[0] + _sum_up(squares)
+        unsure = _up(np.abs(slope_rest)) + 8 * (len(z) + 2) * _TINY
+        brackets = _bracket_of_slope(terms, a, _down(-slope - unsure), _up(-slope + unsure))
+        gap = float(_up(_sum_up(brackets) + _sum_up(squares)))
     return gap if math.isfinite(gap) else math.inf
 
 
@@ -270,13 +273,13 @@ def _halves(x: Array) -> tuple[Array, Array]:
     return high, x - high
 
 
-def _exact_rows(rows: Array, vector: Array, also: Array | None = None) -> tuple[Array, Array]:
-    """Return ``rows @ vector (+ also)`` as a float and a rest; they add up to it but for a rounding of the rest."""
+def _exact_rows(rows: Array, vector: Array, *also: Array) -> tuple[Array, Array]:
+    """Return ``rows @ vector`` plus ``also`` as a float and a rest; they add up to it but for a rounding of the rest."""
     found, rest = np.empty(len(rows)), np.empty(len(rows))
     step = max(1, _EXACT_CHUNK // max(1, rows.shape[1]))
     for begin in range(0, len(rows), step):
         product, error = _exact(rows[begin : begin + step], vector)
-        parts = [product, error] if also is None else [product, error, also[begin : begin + step, None]]
+        parts = [product, error, *(each[begin : begin + step, None] for each in also)]
         for i, line in enumerate(np.concatenate(parts, axis=1).tolist(), start=begin):
             found[i] = math.fsum(line)
             line.append(-found[i])
@@ -319,12 +322,14 @@ def certify_linear_program(G: Array, z: Array, a: Array, terms: Terms, free: sli
     rest[free] = False
     a = np.clip(a, terms.lower, terms.upper)
     turned = np.ascontiguousarray(G[rest].T)
-    margins, needed = _product(G, np.abs(G), z), _product(turned, np.abs(turned), a[rest])
-    gap, primal = _linear_program_gap(terms, a, scale, free, rest, margins, needed)
+    t, t_error = _product(G, np.abs(G), z)
+    slopes = t + terms.linear, _up(t_error + _U * np.abs(t + terms.linear))
+    needed = _product(turned, np.abs(turned), a[rest])
+    gap, primal = _linear_program_gap(terms, a, scale, free, rest, slopes, needed)
     if gap > _FINE * abs(primal) and G.size <= _SHARPENED:
         with contextlib.suppress(OverflowError, ValueError), np.errstate(over="ignore", invalid="ignore"):
-            sharper = [_with_error(_exact_rows(rows, x)) for rows, x in ((G, z), (turned, a[rest]))]
-            gap, primal = min((gap, primal), _linear_program_gap(terms, a, scale, free, rest, *sharper))
+            slopes, needed = _with_error(_exact_rows(G, z, terms.linear)), _with_error(_exact_rows(turned, a[rest]))
+            gap, primal = min((gap, primal), _linear_program_gap(terms, a, scale, free, rest, slopes, needed))
     return Certificate(max(gap, 0.0), primal - terms.constant)
 
 
@@ -339,10 +344,10 @@ def _linear_program_gap(
     scale: float,
     free: slice,
     rest: NDArray[np.bool_],
-    margins: tuple[Array, Array],
+    slopes: tuple[Array, Array],
     needed: tuple[Array, Array],
 ) -> tuple[float, float]:
-    """Return a bound on the gap, and one on the primal value, from products known to within errors."""
+    """Return a bound on the gap, and one on the primal value, from ``G z + linear`` and ``G'a`` within errors."""
     pull, error = needed
     pull, error = -pull / scale, _up(_up(error / abs(scale)) + 2 * _U * np.abs(pull / scale) + _TINY)
     high, low = _up(pull + error), _down(pull - error)
@@ -350,8 +355,8 @@ def _linear_program_gap(
         over = np.where(high > 0, _up(high / terms.upper[free]), 0.0)
         under = np.where(low < 0, _up(low / terms.lower[free]), 0.0)
     shrink = float(_down(1.0 / max(1.0, float(np.max([over, under], initial=0.0)))))
-    t, t_error = margins
-    ends = [_phi_up(terms, _down(t - t_error)), _phi_up(terms, _up(t + t_error))]
+    slope, unsure = slopes
+    ends = [_phi_up(terms, _down(slope - unsure)), _phi_up(terms, _up(slope + unsure))]
     primal = _sum_up(np.maximum(*ends))
     # the constant belongs to both values and cancels
     dual = -_sum_up(_up(terms.linear[rest] * a[rest])) * shrink
@@ -437,6 +442,11 @@ def _bracket(terms: Terms, a: Array, low: Array, high: Array) -> Array:
     rounding = 2 * _U * (np.abs(pull) + np.abs(terms.linear)) + 4 * _TINY
     offset = terms.linear + pull
     g_low, g_high = _down(-_up(high + _up(offset + rounding))), _up(-_down(low + _down(offset - rounding)))
+    return _bracket_of_slope(terms, a, g_low, g_high)
+
+
+def _bracket_of_slope(terms: Terms, a: Array, g_low: Array, g_high: Array) -> Array:
+    """Bound the bracket for g in an interval."""
     rise = _reach(np.maximum(g_high, 0.0), _up(terms.upper - a), terms.curvature)
     fall = _reach(np.maximum(-g_low, 0.0), _up(a - terms.lower), terms.curvature)
     return np.maximum(rise, fall)
@@ -454,11 +464,14 @@ def _reach(slope: Array, room: Array, curvature: Array) -> Array:
     return np.minimum(np.where(slope == 0, 0.0, bent), np.maximum(cut, 0.0))
 
 
-def _phi_up(terms: Terms, t: Array) -> Array:
-    """Bound ``phi(t)`` without curvature: the better end of the box."""
-    low, high = _down(-_up(t + terms.linear)), _up(-_down(t + terms.linear))
+def _phi_up(terms: Terms, slope: Array) -> Array:
+    """Bound ``phi(t)`` without curvature, at ``slope = t + linear``: the better end of the box."""
     return np.maximum.reduce(
-        [_up(np.maximum(high, 0.0) * terms.upper), _up(np.maximum(-low, 0.0) * -terms.lower), np.zeros_like(t)]
+        [
+            _up(np.maximum(-slope, 0.0) * terms.upper),
+            _up(np.maximum(slope, 0.0) * -terms.lower),
+            np.zeros_like(slope),
+        ]
     )
 
 
