@@ -274,7 +274,7 @@ def _halves(x: Array) -> tuple[Array, Array]:
 
 
 def _exact_rows(rows: Array, vector: Array, *also: Array) -> tuple[Array, Array]:
-    """Return ``rows @ vector`` plus ``also`` as a float and a rest; they add up to it but for a rounding of the rest."""
+    """Return ``rows @ vector + also`` as a float and a rest; they add up to it but for a rounding of the rest."""
     found, rest = np.empty(len(rows)), np.empty(len(rows))
     step = max(1, _EXACT_CHUNK // max(1, rows.shape[1]))
     for begin in range(0, len(rows), step):
