@@ -176,6 +176,8 @@ def solve_classes(
 
     # many rows and few columns: products too small for threads of their own, which on a busy machine wait for each
     # other; the classes are what to run side by side
+    if classes.tall and isinstance(compiled, BoxQP):
+        _ = classes.grams  # before the threads, which would each compute them
     limit = _blas().limit(limits=1, user_api="blas") if classes.tall else contextlib.nullcontext()
     with limit:
         return list(Parallel(n_jobs=n_jobs, verbose=verbose, prefer="threads")(delayed(work)(k) for k in chosen))

@@ -129,6 +129,22 @@ class Instance:
             return None
         return self.compiled.solve(self.S, self.R, tol=1e-10, time_limit=30.0, random_state=self.seed)
 
+    @cached_property
+    def proved(self) -> float:
+        """The relative gap proved of SOR's plane; infinite where a proof does not apply."""
+        if self.sor is None or isinstance(self.compiled, NotCompilable):
+            return float("inf")
+        result, plane = self.sor
+        proof = self.compiled.proof(self.S, self.R, plane, result.a)
+        return proof.check().relative_gap if proof is not None else float("inf")
+
+    @property
+    def sor_gap(self) -> float:
+        """The relative gap of SOR's plane: proved, or as computed where no proof applies."""
+        if self.sor is None:
+            return float("inf")
+        return self.proved if np.isfinite(self.proved) else self.sor[0].relative_gap
+
     def values(self, plane: Array) -> Array:
         """The plane's values on the data: S z and R z."""
         return np.concatenate([self.S @ plane, self.R @ plane])

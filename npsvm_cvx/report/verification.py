@@ -178,11 +178,12 @@ def _whole(formulation: Any, X: Any, y: Any, task: Task) -> list[dict[str, Any]]
         except NotCompilable as reason:
             row: dict[str, Any] = {"value": math.nan, "status": "skip", "meaning": str(reason), "claim": ""}
         else:
-            fine = solution.relative_gap <= 1e-6
+            proved = solution.certificate
+            gap = solution.relative_gap if proved is None else proved.relative_gap
             row = {
-                "value": solution.relative_gap,
-                "status": "pass" if fine else "solver",
-                "meaning": f"gap {solution.relative_gap:.1e} ({solution.status})",
+                "value": gap,
+                "status": "pass" if gap <= 1e-6 else "solver",
+                "meaning": f"gap {gap:.1e} ({solution.status})",
                 "claim": solution.status,
             }
         found.append(
