@@ -21,7 +21,8 @@ Two shapes are read.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import cvxpy as cp
@@ -237,14 +238,51 @@ def _key(part: Any) -> Any:
 def _compiled(formulation: Formulation) -> Compiled:
     first = _read(formulation, rows=5, margins=4, seed=1)
     size = 1.0
-    if isinstance(first, BoxQP) and 0 < max(first.ridge) < 0.1:
-        # beside rows of size one a small ridge is read with few digits; beside rows of its own size, with all of them
-        size = float(np.sqrt(max(first.ridge)))
+    if isinstance(first, BoxQP):
+        # beside rows of size one a small or large ridge is read with few digits; beside rows of its own size, with all
+        if max(first.ridge) == 0:
+            first = _read(formulation, rows=5, margins=4, seed=1, size=_TINY_ROWS)
+        if isinstance(first, BoxQP) and max(first.ridge) > 0:
+            size = float(np.sqrt(max(first.ridge)))
         first = _read(formulation, rows=5, margins=4, seed=1, size=size)
     second = _read(formulation, rows=8, margins=6, seed=2, size=size)
     if not _same(first, second):
         raise NotCompilable("the dual's numbers change with the number of rows.")
-    return first
+    return _as_declared(first, formulation)
+
+
+_TINY_ROWS = 1e-4  # their squares show a ridge of 1e-18
+
+
+def _as_declared(read: Compiled, formulation: Formulation) -> Compiled:
+    """Return the reading with each number the one that was declared, where it is a product of hyperparameters.
+
+    A reading is good to nine digits or more.  A certificate is of the numbers themselves, to the last one.
+    """
+    values = [float(v) for v in formulation.get_params(deep=True).values() if isinstance(v, Real) and v and v == v]
+    bases = sorted({abs(v) for v in values} | {1 - v for v in values if 0 < v < 1})
+    found = {1.0}
+    for p in bases:
+        found |= {p, 1 / p, p * p, 1 / (p * p)}
+        found |= {x for q in bases if q != p for x in (p * q, p / q, 1 / (p * q))}
+    known = np.array(sorted({k * x for x in found if np.isfinite(x) for k in (0.25, 0.5, 1.0, 2.0, 4.0)}))
+
+    def declared(x: float) -> float:
+        if x == 0 or not np.isfinite(x):
+            return x
+        nearest = float(known[np.argmin(np.abs(known - abs(x)))])
+        if abs(nearest - abs(x)) <= _EXACT * abs(x):
+            return float(np.copysign(nearest, x))
+        plain = float(f"{x:.12g}")
+        return plain if abs(plain - x) <= 1e-14 * abs(x) else x
+
+    def of(c: Coefficients) -> Coefficients:
+        return Coefficients(*(declared(x) for x in (c.linear, c.curvature, c.lower, c.upper, c.constant)))
+
+    if isinstance(read, BoxQP):
+        on_w, on_b = (declared(x) for x in read.ridge)
+        return BoxQP(declared(read.near), (on_w, on_b), of(read.samples))
+    return BoxLP(tuple(replace(block, scale=declared(block.scale), samples=of(block.samples)) for block in read.blocks))
 
 
 def _same(one: Compiled, two: Compiled) -> bool:
@@ -331,8 +369,12 @@ def _read_qp(dual: Program, bare: Program, S: Array, R: Array, rng: np.random.Ge
     bounded = bool(np.isfinite(upper - lower))
     alone = _Point(bare)
     centre = np.full(n, inside)
-    for step in (0.25 * (upper - lower),) if bounded else (1.0, 1e2, 1e4, 1e6, 1e8):
-        # without bounds to give the scale, widen the step until the second difference stands out of the rounding
+    steps = [0.25 * (upper - lower)] if bounded else [10.0**power for power in range(0, 17, 2)]
+    balanced = 0
+    while steps:
+        # without bounds to give the scale, widen the step until the second difference stands out of the rounding, and
+        # then take one at which the linear and the quadratic part are alike
+        step = steps.pop(0)
         if np.isfinite(lower) and not bounded:
             centre = np.full(n, inside := lower + step)
         elif np.isfinite(upper) and not bounded:
@@ -340,11 +382,13 @@ def _read_qp(dual: Program, bare: Program, S: Array, R: Array, rng: np.random.Ge
         below, middle, above = (-alone.objective(centre + move) / n for move in (-step, 0.0, step))
         second = above - 2 * middle + below
         size = max(abs(below), abs(middle), abs(above))
-        if abs(second) > 1e-3 * size:
-            break
-    curvature = 0.0 if abs(second) <= 1e-11 * size else _round(second / step**2)
-    slope = (above - below) / (2 * step)
-    linear = _round(slope - curvature * inside)
+        curvature = 0.0 if abs(second) <= 1e-11 * size else _round(second / step**2)
+        slope = (above - below) / (2 * step)
+        linear = _round(slope - curvature * inside)
+        if abs(second) > 1e-3 * size and not bounded:
+            wanted = abs(linear / curvature) if linear else step
+            steps = [wanted] if balanced < 3 and not 0.1 < wanted / step < 10 else []
+            balanced += 1
     constant = middle - linear * inside - curvature * inside**2 / 2
     noise = abs(middle) + abs(linear * inside) + curvature * inside**2 / 2
     read = Coefficients(linear, curvature, lower, upper, _round(constant, noise))
@@ -443,7 +487,7 @@ def _read_affine_box(at: _Point, constraints: list[cp.Constraint], blocks: list[
     low, high = np.full(at.size, -np.inf), np.full(at.size, np.inf)
     for constraint in constraints:
         base = at.violation(constraint, np.zeros(at.size))
-        slopes = np.column_stack([at.violation(constraint, unit) for unit in np.eye(at.size)]) - base[:, None]
+        slopes = np.column_stack([_slope(at, constraint, base, unit) for unit in np.eye(at.size)])
         scale = np.abs(slopes).max(axis=1, initial=0.0)
         kept = np.abs(slopes) > 1e-12 * scale[:, None]
         if (kept.sum(axis=1) != 1).any():
@@ -464,6 +508,16 @@ def _read_affine_box(at: _Point, constraints: list[cp.Constraint], blocks: list[
         unit = max((abs(x) for x in (low[block][0], high[block][0]) if np.isfinite(x)), default=1.0)
         found.append((_round(float(low[block][0]), unit), _round(float(high[block][0]), unit)))
     return found
+
+
+def _slope(at: _Point, constraint: cp.Constraint, base: Array, unit: Array) -> Array:
+    """Return how an affine constraint changes with one multiplier, from steps as long as what they lead to."""
+    found = at.violation(constraint, unit) - base
+    moved = found != 0
+    if not moved.any():
+        return found
+    length = float(np.abs(base[moved] / found[moved]).max())
+    return (at.violation(constraint, length * unit) - base) / length if length > 0 else found
 
 
 def _spread(bounds: Array) -> float:
@@ -554,10 +608,10 @@ def _agree(found: Array, expected: Array, reason: str, tolerance: float = _EXACT
 
 
 def _round(value: float, scale: float | None = None) -> float:
-    """Drop the rounding noise of a reading: the nearest number of twelve significant digits."""
+    """Drop what is only the rounding noise of a reading: a value that is nothing beside its scale is zero."""
     unit = abs(value) if scale is None else max(abs(value), scale)
     if not np.isfinite(value):
         return value
     if abs(value) <= 1e-12 * unit:
         return 0.0
-    return float(f"{value:.12g}")
+    return float(value)
