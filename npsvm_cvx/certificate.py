@@ -127,18 +127,69 @@ class Proof:
         """Return the proof a file holds; raise ValueError saying what is wrong with one that is none."""
         try:
             data = json.loads(text)
-            float(data["claim"]["gap"])
-            if data["format"] != _FORMAT:
-                raise ValueError(f"its format is {data['format']!r}, not {_FORMAT!r}")
+            if not isinstance(data, dict) or data.get("format") != _FORMAT:
+                found = data.get("format") if isinstance(data, dict) else type(data).__name__
+                raise ValueError(f"its format is {found!r}, not {_FORMAT!r}")
+            missing = [name for name in (*_ARRAYS, "claim", "near", "constant", "free") if name not in data]
+            if missing:
+                raise ValueError(f"it has no {', '.join(missing)}")
+            claim_of(data)
             read = {name: np.array(data[name]["values"], dtype=float).reshape(data[name]["shape"]) for name in _ARRAYS}
-            linear, curvature, lower, upper = (read[name] for name in _ARRAYS[5:])
-            terms = Terms(linear, curvature, lower, upper, float(data["constant"]))
-            free = None if data["free"] is None else (int(data["free"][0]), int(data["free"][1]))
-            S, R, z, a = (read[name] for name in _ARRAYS[:4])
             near = np.array(data["near"], dtype=float)
-            return cls(S, R, z, a, terms, read["ridge"], float(near) if near.ndim == 0 else near, free)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise ValueError(f"not a certificate: {error}") from None
+            free = None if data["free"] is None else (int(data["free"][0]), int(data["free"][1]))
+            linear, curvature, lower, upper = (read[name] for name in _ARRAYS[5:])
+            proof = cls(
+                read["S"],
+                read["R"],
+                read["z"],
+                read["a"],
+                Terms(linear, curvature, lower, upper, float(data["constant"])),
+                read["ridge"],
+                float(near) if near.ndim == 0 else near,
+                free,
+            )
+            proof._refuse_nonsense()
+            return proof
+        except RecursionError:
+            raise ValueError("not a certificate: it is nested too deeply") from None
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
+            what = str(error) if isinstance(error, ValueError | OverflowError) else "a part of it has another shape"
+            raise ValueError(f"not a certificate: {what}") from None
+
+    def _refuse_nonsense(self) -> None:
+        """Raise ValueError unless everything has its shape and the dual is one: concave, its boxes not empty."""
+        S, R = np.shape(self.S), np.shape(self.R)
+        if len(S) != 2 or len(R) != 2 or S[1] != R[1]:
+            raise ValueError(f"S {S} and R {R} are no matrices of as many columns")
+        wanted = {"z": (R[1],), "ridge": (R[1],), "a": (R[0],), **dict.fromkeys(_ARRAYS[5:], (R[0],))}
+        for name, shape in wanted.items():
+            found = np.shape(getattr(self.terms if name in _ARRAYS[5:] else self, name))
+            if found != shape:
+                raise ValueError(f"{name} has shape {found}, not {shape}")
+        if np.ndim(self.near) and np.shape(self.near) != S[:1]:
+            raise ValueError(f"near has shape {np.shape(self.near)}, not {S[:1]}")
+        Terms.of(R[0], *self.terms)
+        for name in ("S", "R", "z", "a", "ridge", "near"):
+            if not np.isfinite(np.asarray(getattr(self, name))).all():
+                raise ValueError(f"{name} is not finite")
+        if not math.isfinite(self.terms.constant):
+            raise ValueError("constant is not finite")
+        if (self.ridge < 0).any() or np.any(np.asarray(self.near) < 0):
+            raise ValueError("ridge and near must not be negative")
+        if self.free is not None and not 0 <= self.free[0] <= self.free[1] <= R[0]:
+            raise ValueError(f"free={self.free} is no range of R's rows")
+        self.check()
+
+
+def claim_of(data: dict[str, Any]) -> tuple[float, float]:
+    """Return the gap and the value that a file's JSON claims; raise ValueError where it claims none."""
+    try:
+        gap, value = float(data["claim"]["gap"]), float(data["claim"]["value"])
+    except (KeyError, TypeError, OverflowError):
+        raise ValueError("its claim has no gap and value") from None
+    if not (gap >= 0 and math.isfinite(value)):
+        raise ValueError(f"it claims a gap of {gap} at a value of {value}")
+    return gap, value
 
 
 _FORMAT = "npsvm-cvx certificate 1"

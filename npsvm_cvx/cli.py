@@ -611,16 +611,18 @@ def recheck(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A proof saved by Solution.proof.to_json().")],
 ) -> None:
     """Check a saved certificate anew, from data, plane and multipliers alone; exit 1 if it proves less than claimed."""
-    from .certificate import Proof
+    from .certificate import Proof, claim_of
 
     try:
         text = file.read_text(encoding="utf-8")
         proof = Proof.from_json(text)
     except OSError as error:
         raise NPSVMError(f"file={str(file)!r} cannot be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise NPSVMError(f"file={str(file)!r} is not a certificate: it is no text.") from error
     except ValueError as error:
         raise NPSVMError(f"file={str(file)!r} is {error}.") from error
-    found, claimed = proof.check(), float(json.loads(text)["claim"]["gap"])
+    found, (gap, value) = proof.check(), claim_of(json.loads(text))
     emit(
         Text(
             f"proved: the plane's value {found.value:.9g} is within {found.gap:.2g} of the optimum "
@@ -628,8 +630,11 @@ def recheck(
         )
     )
     # another machine sums in another order: the bound differs in its own last digits, never by a factor
-    if not found.gap <= claimed * 1.01 + 1e-300:
-        emit(Text(f"the file claims {claimed:.2g}, which is less than it proves", STYLE["fail"]))
+    if not found.gap <= gap * 1.01 + 1e-300:
+        emit(Text(f"the file claims {gap:.2g}, which is less than it proves", STYLE["fail"]))
+        raise typer.Exit(1)
+    if not abs(found.value - value) <= 1e-9 * max(abs(value), abs(found.value)):
+        emit(Text(f"the file claims the value {value:.9g}", STYLE["fail"]))
         raise typer.Exit(1)
 
 

@@ -261,16 +261,16 @@ def _as_declared(read: Compiled, formulation: Formulation) -> Compiled:
     """
     values = [float(v) for v in formulation.get_params(deep=True).values() if isinstance(v, Real) and v and v == v]
     bases = sorted({abs(v) for v in values} | {1 - v for v in values if 0 < v < 1})
-    found = {1.0}
-    for p in bases:
-        found |= {p, 1 / p, p * p, 1 / (p * p)}
-        found |= {x for q in bases if q != p for x in (p * q, p / q, 1 / (p * q))}
-    known = np.array(sorted({k * x for x in found if np.isfinite(x) for k in (0.25, 0.5, 1.0, 2.0, 4.0)}))
+    simple = [x for p in bases for x in (p, 1 / p)]
+    double = [x for p in bases for q in bases for x in (p * q, p / q, 1 / (p * q))]
+    # the simplest first: what is as near as rounding tells is taken to be that
+    known = np.array([k * x for x in (1.0, *simple, *double) if np.isfinite(x) for k in (1.0, 0.5, 2.0, 0.25, 4.0)])
 
     def declared(x: float) -> float:
         if x == 0 or not np.isfinite(x):
             return x
-        nearest = float(known[np.argmin(np.abs(known - abs(x)))])
+        apart = np.abs(known - abs(x))
+        nearest = float(known[np.argmax(apart <= apart.min() + 1e-15 * abs(x))])
         if abs(nearest - abs(x)) <= _EXACT * abs(x):
             return float(np.copysign(nearest, x))
         plain = float(f"{x:.12g}")

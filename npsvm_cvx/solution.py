@@ -124,17 +124,13 @@ def solve(
     array([  3.,   3., -13.])
     """
     chosen = resolve(formulation)
-    try:
-        near, margin = np.asarray(S, dtype=float), np.asarray(R, dtype=float)
-    except (TypeError, ValueError):
-        raise NPSVMError("S and R must be matrices of numbers.") from None
-    _check_numbers(tol=tol, max_iter=max_iter, time_limit=time_limit, relaxation=relaxation)
-    if near.ndim == margin.ndim == 2 and not (len(near) and len(margin)):
-        raise NPSVMError(f"S and R need a row each; found {near.shape} and {margin.shape}.")
-    if near.ndim != 2 or margin.ndim != 2 or near.shape[1] != margin.shape[1]:
+    # copies, for the proof must not change with the caller's arrays
+    near, margin = _matrix("S", S), _matrix("R", R)
+    _check_numbers(tol=tol, max_iter=max_iter, time_limit=time_limit, relaxation=relaxation, random_state=random_state)
+    if near.shape[1] != margin.shape[1]:
         raise NPSVMError(f"S and R must be matrices with as many columns; found {near.shape} and {margin.shape}.")
-    if not (np.isfinite(near).all() and np.isfinite(margin).all()):
-        raise NPSVMError("S and R must be finite; found NaN or infinity.")
+    if not isinstance(solver, str):
+        raise unknown("solver", repr(solver), ("sor", *SOLVERS))
     name = solver.lower()
     if name == "sor":
         begin = time.perf_counter()
@@ -185,23 +181,41 @@ def solve(
     )
 
 
+def _matrix(name: str, rows: ArrayLike) -> Array:
+    """Return a matrix of finite numbers, copied, or say what it is instead."""
+    try:
+        found = np.asarray(rows)
+        if np.iscomplexobj(found):
+            raise TypeError
+        found = np.array(found, dtype=float)
+    except (TypeError, ValueError):
+        raise NPSVMError(f"{name} must be a matrix of numbers.") from None
+    if found.ndim != 2 or not found.size:
+        raise NPSVMError(f"{name} must be a matrix with a row and a column at least; found shape {found.shape}.")
+    if not np.isfinite(found).all():
+        raise NPSVMError(f"{name} must be finite; found NaN or infinity.")
+    return found
+
+
 def _check_numbers(**given: Any) -> None:
     rules = {
         "tol": lambda x: x >= 0,
-        "max_iter": lambda x: x is None or (float(x) == int(x) and x >= 1),
+        "max_iter": lambda x: x is None or (not isinstance(x, bool) and float(x) == int(x) and x >= 1),
+        "random_state": lambda x: not isinstance(x, bool) and int(x) == x >= 0,
         "time_limit": lambda x: x is None or x > 0,
         "relaxation": lambda x: 0 < x < 2,
     }
     says = {
         "tol": "a nonnegative number",
         "max_iter": "a positive whole number",
+        "random_state": "a nonnegative whole number",
         "time_limit": "a positive number of seconds",
         "relaxation": "a number in (0, 2)",
     }
     for name, value in given.items():
         try:
             fine = bool(rules[name](value))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             fine = False
         if not fine:
             raise NPSVMError(f"{name}={value!r} must be {says[name]}.")

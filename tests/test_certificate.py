@@ -179,6 +179,21 @@ def test_a_solution_carries_a_proof_that_survives_its_file():
         ({"format": "other"}, "its format is 'other'"),
         ({"z": {"shape": [2], "values": [1, 2, 3]}}, "reshape"),
         ({"a": None}, "not a certificate"),
+        ({"curvature": {"shape": [1], "values": [-4]}}, "curvature must be nonnegative"),
+        ({"lower": {"shape": [1], "values": [2]}}, "lower must not exceed upper"),
+        ({"linear": {"shape": [1], "values": [float("nan")]}}, "must not be NaN"),
+        ({"linear": {"shape": [2], "values": [1, 1]}}, r"linear has shape \(2,\), not \(1,\)"),
+        ({"S": {"shape": [2], "values": [1, 1]}}, "are no matrices"),
+        ({"S": {"shape": [1, 2], "values": [1, float("inf")]}}, "S is not finite"),
+        ({"near": -1.0}, "must not be negative"),
+        ({"near": [1.0, 2.0]}, "near has shape"),
+        ({"ridge": {"shape": [2], "values": [-1, 1]}}, "must not be negative"),
+        ({"constant": float("nan")}, "must not be NaN"),
+        ({"constant": 10**400}, "too large"),
+        ({"free": [0, 7]}, "is no range"),
+        ({"free": {}}, "another shape"),
+        ({"claim": {"gap": 1.0}}, "its claim has no gap and value"),
+        ({"claim": {"gap": float("nan"), "value": 1.0}}, "it claims a gap of nan"),
     ],
 )
 def test_a_file_that_is_no_proof_is_refused(change, message):
@@ -186,8 +201,36 @@ def test_a_file_that_is_no_proof_is_refused(change, message):
     text = json.dumps({**json.loads(proof.to_json()), **change})
     with pytest.raises(ValueError, match=message):
         Proof.from_json(text)
-    with pytest.raises(ValueError, match="not a certificate"):
-        Proof.from_json("no json")
+    for text in ("no json", "[" * 100_000, "[]", "3"):
+        with pytest.raises(ValueError, match="not a certificate"):
+            Proof.from_json(text)
+    without = {name: part for name, part in json.loads(proof.to_json()).items() if name != "R"}
+    with pytest.raises(ValueError, match="it has no R"):
+        Proof.from_json(json.dumps(without))
+
+
+def test_a_proof_does_not_change_with_the_callers_arrays():
+    S, R = np.array([[1.0, 1.0], [2.0, 1.0]]), np.array([[0.0, 1.0]])
+    solution = solve("hnpsvm", S, R)
+    before = solution.certificate
+    S *= 5
+    assert solution.certificate == before
+
+
+def test_the_numbers_proved_are_the_numbers_declared():
+    # thirteen digits, thirds, and sizes at the ends of the range: to the last digit, or the proof is of another problem
+    for C1, C2 in ((0.3333333333334, 0.583333333333), (1 / 3, 1 / 3), (1e-12, 8.84363e-9), (3e10, 6.54637e14)):
+        for name, expected in {
+            "hnpsvm": (-1.0, 0.0, 0.0, C2),
+            "ls_twsvm": (-1.0, 1 / (2 * C2), -np.inf, np.inf),
+            "smooth_twsvm": (-1.0, 1 / (2 * C2), 0.0, np.inf),
+            "pinball": (-1.0, 0.0, -0.5 * C2, C2),
+            "absolute": (-1.0, 0.0, -C2, C2),
+        }.items():
+            compiled = compile(load(name)(C1=C1, C2=C2))
+            read = compiled.samples
+            assert (read.linear, read.curvature, read.lower, read.upper) == expected, (name, C1, C2)
+            assert (compiled.near, compiled.ridge) == (1.0, (C1, C1))
 
 
 def test_without_a_bound_nothing_is_claimed():

@@ -211,9 +211,14 @@ def test_a_plane_can_be_held():
         ({"formulation": "hnpsv"}, "formulation='hnpsv' is not known; did you mean 'hnpsvm'"),
         ({"formulation": 7}, "formulation must be a name, a path"),
         ({"S": [[1.0, 2.0, 1.0]]}, "S and R must be matrices with as many columns"),
-        ({"S": [1.0, 2.0, 1.0, 1.0]}, "S and R must be matrices"),
-        ({"S": np.zeros((0, 4))}, "S and R need a row each"),
-        ({"R": np.full((2, 4), np.nan)}, "S and R must be finite"),
+        ({"S": [1.0, 2.0, 1.0, 1.0]}, r"S must be a matrix with a row .* found shape \(4,\)"),
+        ({"S": np.zeros((0, 4))}, r"S must be a matrix with a row .* found shape \(0, 4\)"),
+        ({"R": np.full((2, 4), np.nan)}, "R must be finite"),
+        ({"S": np.ones((2, 4)) * 1j}, "S must be a matrix of numbers"),
+        ({"max_iter": np.inf}, "max_iter=inf must be a positive whole number"),
+        ({"max_iter": True}, "max_iter=True must be"),
+        ({"random_state": -1}, "random_state=-1 must be"),
+        ({"solver": None}, "solver"),
     ],
 )
 @pytest.mark.parametrize("solver", ["sor", "clarabel"])
