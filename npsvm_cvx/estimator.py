@@ -36,6 +36,7 @@ from .solvers import SOLVERS
 
 _SUPPORT = 1e-8  # multipliers below this times the class's largest count as zero
 _FALLBACK = "clarabel"
+_UNPROVED = 1000.0  # a proof that falls short of tol by this factor for rounding's sake is worth a warning
 
 
 class NPSVMClassifier(PlaneClassifier):
@@ -124,7 +125,8 @@ class NPSVMClassifier(PlaneClassifier):
     Warns
     -----
     ConvergenceWarning
-        A class whose relative gap is above ``tol``; the message gives the gap reached.
+        A class whose relative gap is above ``tol``, or proved to no better than a thousand times that; the message
+        gives the gap reached.
     ZeroNormalWarning
         A plane with w = 0 under "euclidean".
 
@@ -262,8 +264,8 @@ class NPSVMClassifier(PlaneClassifier):
         formulation: Formulation = clone(resolve(self.formulation))
         formulation.check_hyperparameters()
         self.formulation_ = formulation
-        training = self._training(X, y, sample_weight, rng)
         self.scheme_ = formulation.scheme if self.scheme is None else self.scheme
+        training = self._training(X, y, sample_weight, rng)
         default: Distance = "absolute" if self.scheme_ == "farthest" else "euclidean"
         self.distance_ = default if self.distance is None else self.distance
         solver, compiled, obstacle = self.solver.lower(), None, f"solver={self.solver!r} takes no weights"
@@ -279,8 +281,13 @@ class NPSVMClassifier(PlaneClassifier):
             found = self._by_general_solver(formulation, training, solver, obstacle)
         self._keep(found, training)
         self._keep_planes(np.array([plane.solution.plane for plane in found]), training)
-        self._warn_of_gaps([plane.solution for plane in found])
+        self._warn_of_gaps(found)
         return self
+
+    def _copies_of_a_kernel(self) -> float:
+        # a class by itself works on copies of its rows; farthest, and nearest of two, share one inverse
+        shared = self.scheme_ == "farthest" or len(self.classes_) == 2
+        return super()._copies_of_a_kernel() * (1.0 if shared and self.n_jobs in (None, 1) else 1.6)
 
     # --- parts of fit ------------------------------------------------------------------------------------
 
@@ -363,13 +370,15 @@ class NPSVMClassifier(PlaneClassifier):
         self.n_iter_ = max(1, *(solution.iterations for solution in solutions))
         self.certificate_ = [_statement(plane) for plane in found]
 
-    def _warn_of_gaps(self, solutions: list[Solution]) -> None:
-        late = [
-            f"class {label}: relative duality gap {solution.relative_gap:.1e} "
-            f"({solution.solver}: {solution.status} after {solution.iterations} sweeps)"
-            for label, solution in zip(self.classes_, solutions, strict=True)
-            if not solution.converged
-        ]
+    def _warn_of_gaps(self, found: list[_Plane]) -> None:
+        late = []
+        for label, plane in zip(self.classes_, found, strict=True):
+            solution, proved = plane.solution, plane.proved
+            how = f"({solution.solver}: {solution.status} after {solution.iterations} sweeps)"
+            if not solution.converged:
+                late.append(f"class {label}: relative duality gap {solution.relative_gap:.1e} {how}")
+            elif proved is not None and _UNPROVED * self.tol < proved.relative_gap < math.inf:
+                late.append(f"class {label}: of the gap only {proved.relative_gap:.1e} is proved, for rounding {how}")
         if late:
             warnings.warn(
                 f"{type(self).__name__} did not converge to tol={self.tol:g}; {'; '.join(late)}. Scale the "
@@ -392,13 +401,13 @@ class _Plane:
 def _statement(plane: _Plane) -> dict[str, Any]:
     solution, proved = plane.solution, plane.proved
     rigorous = proved is not None and math.isfinite(proved.gap)
-    gap, relative = float(solution.gap), float(solution.relative_gap)
+    primal, gap, relative = float(solution.primal), float(solution.gap), float(solution.relative_gap)
     if rigorous:
         assert proved is not None
-        gap, relative = proved.gap, proved.relative_gap
+        primal, gap, relative = proved.value, proved.gap, proved.relative_gap
     return {
-        "primal": float(solution.primal),
-        "dual": float(solution.dual),
+        "primal": primal,
+        "dual": primal - gap,
         "gap": gap,
         "relative_gap": relative,
         "rigorous": rigorous,

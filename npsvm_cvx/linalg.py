@@ -130,9 +130,13 @@ def _triangle(rows: Stack, near: float | Array, ridge: Array) -> Array:
     pivots = np.abs(np.diag(top))
     if np.min(pivots, initial=np.inf) <= np.finfo(float).eps * max(m + d, d) * np.max(pivots, initial=0.0):
         rank = int(np.linalg.matrix_rank(rows.dense()))
+        if float(np.min(ridge)) == 0:
+            what = "use a larger ridge (C1 or eps)"
+        else:  # the ridge is lost beside the rows
+            what = f"its entries reach {float(np.max(pivots)):.1e}, beside which it vanishes: scale the features"
         raise NPSVMError(
-            f"S'S + C1 I is singular: S has rank {rank} of {d} columns and the ridge is "
-            f"{float(np.min(ridge)):g}; use a larger ridge (C1 or eps)."
+            f"S'S + C1 I is singular to working precision: S has rank {rank} of {d} columns and the ridge is "
+            f"{float(np.min(ridge)):g}; {what}."
         )
     return np.asarray(top)
 
@@ -178,7 +182,7 @@ class RowInverse:
         if (self.weight != 1).any():
             B *= self.weight[:, None] * self.weight
         B[np.diag_indices(n)] += 1.0
-        size = float(np.abs(B).sum(axis=0).max())
+        size = max(float(np.abs(B[i : i + 256]).sum(axis=1).max()) for i in range(0, n, 256))  # and no copy of B
         # B is symmetric: its transpose is the Fortran-ordered matrix that LAPACK overwrites without a copy
         L, info = lapack.dpotrf(B.T, lower=1, overwrite_a=1, clean=0)
         if info != 0 or not lapack.dpocon(L, size, uplo="L")[0] >= _WELL_CONDITIONED:

@@ -105,8 +105,8 @@ def _stationary(free: Array, curvature: Array, slope: Array, room: Array) -> Arr
         room = np.minimum(room, 1e3 * np.median(room[finite])) if finite.any() else np.ones(n)
         scaled = free * room[:, None]
         # the rows are whitened, so that their Gram matrices lose few digits; the caller's next step restores them
-        inner = _solve_semidefinite(free.T @ free, free.T @ -slope)
-        return np.asarray(room * (scaled @ _solve_semidefinite(scaled.T @ scaled, inner)))
+        inner = _solve_semidefinite(free.T @ free, free.T @ -slope, _SINGULAR)
+        return np.asarray(room * (scaled @ _solve_semidefinite(scaled.T @ scaled, inner, _SINGULAR)))
     r = np.linalg.qr(free.T, mode="r")
     pivots = np.abs(np.diag(r))
     if pivots.min() > 1e-13 * pivots.max():
@@ -125,12 +125,15 @@ def _woodbury(free: Array, curvature: Array, slope: Array) -> Array:
     return np.asarray((free @ inner) / curvature - right)
 
 
-def _solve_semidefinite(system: Array, right: Array) -> Array:
-    """Return the solution of least norm, directions of rounding size left out."""
+_SINGULAR = 1e-6  # of pivots of a Gram matrix: what is left of twelve digits
+
+
+def _solve_semidefinite(system: Array, right: Array, smallest: float = 0.0) -> Array:
+    """Return the solution; of least norm where a pivot is at most ``smallest`` times the largest, or rounding."""
     try:
         factor = cho_factor(system, lower=True, check_finite=False)
         pivots = np.diag(factor[0])
-        if pivots.min() > 1e-6 * pivots.max():
+        if pivots.min(initial=np.inf) > smallest * pivots.max(initial=0.0):
             return np.asarray(cho_solve(factor, right, check_finite=False))
     except np.linalg.LinAlgError:
         pass
@@ -185,12 +188,26 @@ def _least(slope: Callable[[float], float]) -> float:
 
     Function values could not tell the last steps apart; the derivative can.
     """
-    if slope(1.0) <= 0:
+    at_high = slope(1.0)
+    if at_high <= 0:
         return 1.0
-    low, high = 0.0, 1.0
+    low, high, at_low = 0.0, 1.0, slope(0.0)
+    enough = 1e-6 * abs(at_low)
+    last = 0
     for _ in range(30):
-        middle = (low + high) / 2
-        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+        # false position, the end that stays halved (Illinois): the derivative is piecewise linear
+        middle = high - at_high * (high - low) / (at_high - at_low) if at_high > at_low else (low + high) / 2
+        found = slope(middle)
+        if abs(found) <= enough:
+            return middle
+        if found < 0:
+            low, at_low = middle, found
+            at_high = at_high / 2 if last == -1 else at_high
+            last = -1
+        else:
+            high, at_high = middle, found
+            at_low = at_low / 2 if last == 1 else at_low
+            last = 1
     return high if low == 0.0 else low
 
 
@@ -201,8 +218,7 @@ def _solve_newton(free: Array, weight: Array, gradient: Array) -> Array:
     if n >= d:
         system = scaled.T @ scaled
         system[np.diag_indices(d)] += 1.0
-        return np.asarray(cho_solve(cho_factor(system, check_finite=False), gradient, check_finite=False))
+        return _solve_semidefinite(system, gradient)
     system = scaled @ scaled.T
     system[np.diag_indices(n)] += 1.0
-    inner = cho_solve(cho_factor(system, check_finite=False), scaled @ gradient, check_finite=False)
-    return np.asarray(gradient - scaled.T @ inner)
+    return np.asarray(gradient - scaled.T @ _solve_semidefinite(system, scaled @ gradient))

@@ -23,8 +23,10 @@ from .errors import NPSVMError
 from .kernels import compiled, descend, gap_at, image
 from .linalg import Array
 from .modeling import Formulation
-from .sor import compress, sor
+from .problem import Problem, Stack
+from .sor import compress
 from .terms import Terms
+from .working_set import minimise
 
 _PROBES = ((1.0, 1.0), (0.125, 32.0), (4.0, 0.5))
 _LARGE = 2**17  # entries of a class's margin rows from which the working set of one setting beats sweeps over all
@@ -169,34 +171,51 @@ def _shared(
         return False
     root = np.sqrt(ridge)
     near, margin = classes.near(k), classes.margin(k)
-    S = classes.stack(near).dense() * np.sqrt(family.near * classes.weigh(near))[:, None] / root
-    triangle = np.linalg.qr(S, mode="r") if len(S) > d else S
+    S, R, price = classes.stack(near).dense(), classes.stack(margin).dense(), family.near * classes.weigh(near)
+    scaled = S * np.sqrt(price)[:, None] / root
+    triangle = np.linalg.qr(scaled, mode="r") if len(S) > d else scaled
     _, s, Vt = np.linalg.svd(triangle, full_matrices=True)
     spectrum = np.zeros(d)
     spectrum[: len(s)] = s**2
-    turned = (classes.stack(margin).dense() / root) @ Vt.T
-    weights = classes.weigh(margin)
-    unit = family.samples.terms(len(turned), weights)
-    A, warm = np.zeros((len(ordered), len(turned))), False
+    turned = (R / root) @ Vt.T
+    unit = family.samples.terms(len(R), classes.weigh(margin))
+    C2 = found.C2[ordered]
+    A, warm = np.zeros((len(C2), len(R))), False
     for i, c1 in enumerate(found.C1):
-        shrink = 1 / np.sqrt(spectrum + (1.0 if np.isnan(c1) else c1))
+        c1 = 1.0 if np.isnan(c1) else float(c1)
+        shrink = 1 / np.sqrt(spectrum + c1)
         F, basis = compress(turned * shrink)
-        W = np.empty((len(ordered), F.shape[1]))
-        gaps, sweeps = np.empty(len(ordered)), np.zeros(len(ordered), dtype=np.int64)
-        _along(F, *unit[:4], unit.constant, found.C2[ordered], tol, random_state, warm, W, A, gaps, sweeps)
+        W = np.empty((len(C2), F.shape[1]))
+        gaps, sweeps = np.empty(len(C2)), np.zeros(len(C2), dtype=np.int64)
+        _along(F, *unit[:4], unit.constant, C2, tol, random_state, warm, W, A, gaps, sweeps)
         warm = True
-        for position, j in enumerate(ordered):
-            w, gap, count = W[position], gaps[position], int(sweeps[position])
-            if not gap <= tol:
-                c2 = float(found.C2[j])
-                terms = Terms(unit.linear, unit.curvature / c2, unit.lower * c2, unit.upper * c2, unit.constant * c2)
-                again = sor(F, terms, tol=tol, start=A[position], random_state=random_state)
-                w, gap, count = again.w, again.relative_gap, count + again.sweeps
-                A[position] = again.a
-            full = w if basis is None else basis @ w
-            found.planes[i, j, k] = classes.sign * ((full * shrink) @ Vt) / root
-            found.relative_gap[i, j, k], found.sweeps[i, j, k] = gap, count
+        Z = (((W if basis is None else W @ basis.T) * shrink) @ Vt) / root
+        gaps = _gaps(S, R, price, c1 * ridge, unit, C2, Z, A)
+        for at in np.flatnonzero(~(gaps <= tol)):
+            c2 = float(C2[at])
+            terms = Terms(unit.linear, unit.curvature / c2, unit.lower * c2, unit.upper * c2, unit.constant * c2)
+            problem = Problem(Stack(S), Stack(R), terms, c1 * ridge, price)
+            again, Z[at] = minimise(problem, tol=tol, start=A[at], random_state=random_state)
+            A[at], gaps[at] = again.a, again.relative_gap
+            sweeps[at] += again.sweeps
+        found.planes[i, ordered, k] = classes.sign * Z
+        found.relative_gap[i, ordered, k], found.sweeps[i, ordered, k] = gaps, sweeps
     return True
+
+
+def _gaps(S: Array, R: Array, price: Array, ridge: Array, unit: Terms, C2: Array, Z: Array, A: Array) -> Array:
+    """Return the relative gap of each plane, a row of Z, and its multipliers, from the data themselves."""
+    Y, T = S @ Z.T, R @ Z.T
+    terms = Terms(
+        unit.linear[:, None], unit.curvature[:, None] / C2, unit.lower[:, None] * C2, unit.upper[:, None] * C2
+    )
+    r = R.T @ A.T - S.T @ (price[:, None] * Y) - ridge[:, None] * Z.T
+    gap = terms.brackets(A.T, T).sum(axis=0) + (r**2 / (2 * ridge[:, None])).sum(axis=0)
+    smooth = (price[:, None] * Y**2).sum(axis=0) + (ridge * Z**2).sum(axis=1)
+    primal = smooth / 2 + terms.phi(T).sum(axis=0) - unit.constant * C2
+    size = np.maximum(np.abs(primal), np.abs(primal - gap))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(gap == 0, 0.0, gap / size))
 
 
 # --- compiled ----------------------------------------------------------------------------------------------
@@ -257,4 +276,4 @@ def _along(  # pragma: no cover - compiled
         W[p], A[p] = w, a
 
 
-_MOST_SWEEPS = 120
+_MOST_SWEEPS = 300

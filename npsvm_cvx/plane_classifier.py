@@ -5,11 +5,13 @@ Knows rows, kernels, weights and scikit-learn's conventions.  Must not know how 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +29,8 @@ from .planes import Distance, Rows, ZeroNormalWarning, distances
 _BLOCK = 2**22  # entries of the rows held at once in prediction: 32 MB
 _FLAT = 1e-10  # a plane whose value varies by less than this times |b| over the training samples has w = 0
 _LARGEST_REPETITION = 100_000  # rows that whole-number weights may grow to with a general solver
-_COPIES_OF_A_KERNEL = 3.0  # arrays of the kernel matrix's size that a fit holds at once, at most
+_COPIES_OF_A_KERNEL = 5.0  # arrays of the kernel matrix's size that a fit holds at once, at most
+_LARGEST_WEIGHT = 1e100  # what a square of is no number any more
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,8 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
             weights = np.ones(len(samples))
         else:
             weights = _check_sample_weight(sample_weight, samples, dtype=np.float64, ensure_non_negative=True)
+            if weights.max(initial=0.0) > _LARGEST_WEIGHT:
+                raise ValueError(f"sample_weight must not exceed {_LARGEST_WEIGHT:g}; found {weights.max():g}.")
         kept = np.flatnonzero(weights > 0)
         self.classes_, codes = np.unique(labels[kept], return_inverse=True)
         count = len(self.classes_)
@@ -183,16 +188,21 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
         assert self.centres_ is not None
         return len(self.centres_)
 
+    def _copies_of_a_kernel(self) -> float:
+        """How many arrays of the kernel matrix's size a fit holds at once, at most."""
+        return _COPIES_OF_A_KERNEL
+
     def _check_memory(self, n: int, d: int) -> None:
         """Refuse a kernel matrix that memory cannot hold, before it is built."""
-        needed, free = _COPIES_OF_A_KERNEL * 8 * n * d, available_memory()
+        copies = self._copies_of_a_kernel()
+        needed, free = copies * 8 * n * d, available_memory()
         if needed > free:
-            fit = int(free / (2 * _COPIES_OF_A_KERNEL * 8 * n))
+            fit = int(free / (2 * copies * 8 * n))
             centres = max(len(self.classes_), 10 ** int(np.log10(max(fit, 10))))
             raise MemoryError(
                 f"kernel={self.kernel!r}: {n} samples and {d - 1} centres need about {needed / 1e9:.1f} GB, and "
                 f"{free / 1e9:.1f} GB are available. Use fewer centres (the rectangular kernel): "
-                f"landmarks={centres} needs about {_COPIES_OF_A_KERNEL * 8 * n * centres / 1e9:.1g} GB."
+                f"landmarks={centres} needs about {copies * 8 * n * centres / 1e9:.1g} GB."
             )
 
     def _weights_by_class(self, codes: NDArray[np.intp], weights: Array) -> Array:
@@ -429,12 +439,36 @@ def _stratified(codes: NDArray[np.intp], size: int, rng: np.random.RandomState) 
 
 def available_memory() -> float:
     """Return the bytes of memory that can be had; infinite where the system does not say."""
-    found = float("inf")
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            found = next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration, ValueError, IndexError):
-        with_pages = {"SC_AVPHYS_PAGES", "SC_PAGE_SIZE"} <= set(getattr(os, "sysconf_names", {}))
-        if with_pages:
-            found = float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return found
+    return max(0.0, min(_of_the_machine(), _of_the_process(), _of_the_container()))
+
+
+def _of_the_machine() -> float:
+    with contextlib.suppress(OSError, StopIteration, ValueError, IndexError):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    if {"SC_AVPHYS_PAGES", "SC_PAGE_SIZE"} <= set(getattr(os, "sysconf_names", {})):
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return float("inf")
+
+
+def _of_the_process() -> float:
+    """What ``ulimit -v`` leaves."""
+    with contextlib.suppress(ImportError, OSError, ValueError, IndexError):
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if most != resource.RLIM_INFINITY:
+            used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+            return float(most - used)
+    return float("inf")
+
+
+def _of_the_container() -> float:
+    """What the control group leaves, if it has a limit."""
+    folder = Path("/sys/fs/cgroup")
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        most, used = (int((folder / f"memory.{name}").read_text(encoding="ascii")) for name in ("max", "current"))
+        lines = (folder / "memory.stat").read_text(encoding="ascii").splitlines()
+        cached = sum(int(line.split()[1]) for line in lines if line.startswith("inactive_file"))
+        return float(most - used + cached)
+    return float("inf")
