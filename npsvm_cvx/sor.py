@@ -159,7 +159,7 @@ def sor(
         now = _score(rows, terms, a, w, sweeps, tol, scale)
         best = now if now.gap <= best.gap or not np.isfinite(best.gap) else best
     active, before = np.arange(n), rows @ w
-    while not best.converged and idle < _PATIENCE:
+    while not best.converged and idle < (_PATIENCE if sweeps < 2 * _SWEEPS_FIRST or not finish else _FINISHED):
         if sweeps >= max_sweeps:
             return _ended(best, basis, sweeps, "iteration limit")
         if time.monotonic() > deadline:
@@ -192,6 +192,7 @@ def sor(
     return _ended(best, basis, sweeps, "converged" if best.converged else "stalled")
 
 
+_FINISHED = 3  # such evaluations once each has Newton rounds behind it
 _SWEEPS_FIRST = 28
 _SMALL = 2**18  # entries of F up to which these first sweeps are one call, too short to want interrupting
 
