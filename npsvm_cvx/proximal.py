@@ -96,13 +96,22 @@ def proximal_point(
         best = _better(best, found)
     elif not budget.left:
         status = "time limit" if time.monotonic() > deadline else "iteration limit"
+    best = _as_returned(replace(best, w=best.w / scale), np.asarray(G, dtype=float), terms, tol)
     return replace(
         best,
         a=np.clip(best.a * size, terms.lower, terms.upper),
-        w=best.w / scale,
         sweeps=budget.spent,
         status="converged" if best.converged else status,
     )
+
+
+def _as_returned(best: SORResult, G: Array, terms: Terms, tol: float) -> SORResult:
+    """Return the result scored at its plane as it is; at the plane of zeros where dependent columns left it worse."""
+    plane = min((best.w, np.zeros_like(best.w)), key=lambda z: float(terms.phi(G @ z).sum()))
+    primal = float(terms.phi(G @ plane).sum()) - terms.constant
+    gap, top = max(primal - best.dual, 0.0), max(abs(primal), abs(best.dual))
+    relative = gap / top if top > 0 else 0.0
+    return replace(best, w=plane, primal=primal, gap=gap, relative_gap=relative, converged=relative <= tol)
 
 
 _ROUNDING = 1e-14  # a relative gap that no round lowers
@@ -122,7 +131,7 @@ def _scaled(G: Array, terms: Terms) -> tuple[Array, Terms, Array, Array]:
     rows = rows * size[:, None]
     scale = np.sqrt(np.einsum("ij,ij->j", rows, rows))
     if not np.isfinite(scale).all() or (scale == 0).any():
-        raise ValueError("G must be finite, with no column of zeros.")
+        raise ValueError("the rows must be of a size whose squares are finite, with no column of zeros.")
     rows *= 1 / scale
     return rows, scaled, size, scale
 

@@ -89,3 +89,21 @@ def test_bad_grids_are_named(arguments, message):
         path.grid(load("hnpsvm")(), classes_of("farthest"), *arguments)
     with pytest.raises(NPSVMError, match="has no hyperparameter C1"):
         path.grid(load("twsvm")(), classes_of("nearest"), [1.0], [1.0])
+
+
+def test_the_gap_is_that_of_the_plane_returned():
+    # features far from the origin: what the whitened plane has, the plane itself may have lost
+    rng = np.random.default_rng(9)
+    y = np.sort(np.arange(60) % 2)
+    rows = np.column_stack([rng.normal(size=(60, 80)) + 1e4, np.ones(60)])
+    classes = Classes(rows, np.cumsum(np.bincount(y)), "farthest", np.ones(60), np.ones(81))
+    for name in ("hnpsvm", "absolute"):
+        found = path.grid(load(name)(), classes, [2.0**-8, 1.0], [1.0, 2.0**8], tol=1e-9)
+        for i, c1 in enumerate(found.C1):
+            for j, c2 in enumerate(found.C2):
+                compiled = compile(load(name)(C1=c1, C2=c2))
+                for k, best in enumerate(solve_classes(compiled, classes, tol=1e-10)):
+                    problem, z = classes.problem(compiled, k), found.planes[i, j, k]
+                    value = problem.smooth(z) + problem.terms.phi(problem.R.product(z)).sum() - problem.terms.constant
+                    slack = best.certificate.relative_gap + 1e-12
+                    assert value / best.result.primal - 1 <= found.relative_gap[i, j, k] * 1.01 + slack

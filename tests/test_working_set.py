@@ -211,3 +211,44 @@ def test_a_kernel_that_memory_cannot_hold_is_refused_before_it_is_built(monkeypa
 
 def test_the_memory_that_is_available_is_found():
     assert plane_classifier.available_memory() > 1e6
+
+
+def test_memory_is_what_machine_process_and_container_leave(monkeypatch):
+    parts = {"_of_the_machine": 3e9, "_of_the_process": 2e9, "_of_the_container": 5e9}
+    for name, value in parts.items():
+        monkeypatch.setattr(plane_classifier, name, lambda value=value: value)
+    assert plane_classifier.available_memory() == 2e9
+
+
+def test_a_ridge_lost_beside_the_rows_is_said_to_be():
+    with pytest.raises(NPSVMError, match=r"rank 1 of 2 .* ridge is 256; its entries reach .* scale the features"):
+        Factor(np.full((3, 2), 1e18), 256.0)
+    with pytest.raises(NPSVMError, match="use a larger ridge"):
+        Factor(np.full((3, 2), 1.0), 0.0)
+
+
+def test_a_proof_that_rounding_keeps_far_from_tol_is_a_warning():
+    from sklearn.exceptions import ConvergenceWarning
+
+    rng = np.random.default_rng(10)
+    X, y = rng.normal(size=(60, 3)) + 1e5, np.arange(60) % 2
+    model = NPSVMClassifier(load("absolute")(C1=1.0, C2=1e12), tol=1e-8)
+    with pytest.warns(ConvergenceWarning, match="only .* is proved|relative duality gap"):
+        model.fit(X, y)
+    for statement in model.certificate_:
+        assert statement["dual"] == statement["primal"] - statement["gap"]
+
+
+def test_weights_beyond_squares_are_refused():
+    X, y = np.random.default_rng(11).normal(size=(10, 2)), np.arange(10) % 2
+    with pytest.raises(ValueError, match=r"sample_weight must not exceed 1e\+100"):
+        NPSVMClassifier().fit(X, y, sample_weight=np.full(10, 1e300))
+
+
+@pytest.mark.parametrize("name", ["pinball", "absolute", "hnpsvm"])
+def test_many_margin_rows_beside_few_near_ones(name):
+    S, R = rows_of(15, 21, 0.0, 12), rows_of(6000, 21, 0.0, 13)
+    compiled = compile(load(name)(C1=2.0**-8, C2=2.0**8))
+    result, z = compiled.solve(S, R, tol=1e-10)
+    assert result.converged
+    assert compiled.proof(S, R, z, result.a).check().relative_gap <= 1e-9

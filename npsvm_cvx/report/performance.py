@@ -47,7 +47,7 @@ def tasks(quick: bool) -> list[Task]:
     """Return the experiments of the full or the quick report."""
     size, big, kernel = (20_000, 100_000, (1000,)) if quick else (100_000, 1_000_000, (2000, 5000))
     grow, wide = ((1000, 5000, 20_000), (10, 50)) if quick else (
-        (1000, 3000, 10_000, 30_000, 100_000, 300_000), (10, 20, 50, 100, 200))  # fmt: skip
+        (1000, 3000, 10_000, 30_000, 100_000), (10, 20, 50, 100))  # fmt: skip
     first = SETTINGS[0]
     found = [Task("hinge", size, 50, *setting) for setting in SETTINGS]
     found += [Task("million", big, 50, *setting) for setting in SETTINGS]
@@ -56,9 +56,10 @@ def tasks(quick: bool) -> list[Task]:
     found += [Task("grid", 768, 8)]
     sets = ("iris", "heart_statlog") if quick else datasets.DATASETS
     found += [Task("accuracy", 120 if quick else 400, 0, dataset=name) for name in sets]
+    found += [Task("general", 2000, 50, *first)]
     found += [Task("growth", n, 50, *first, repeats=3) for n in grow]
     found += [Task("growth", 20_000 if not quick else 5000, d, *first, repeats=3) for d in wide if d != 50]
-    found += [Task("general", n, 50, *first) for n in ((2000,) if quick else (10_000, 100_000))]
+    found += [] if quick else [Task("general", 100_000, 50, *first)]
     return found
 
 
