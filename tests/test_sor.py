@@ -523,10 +523,19 @@ def test_an_interrupt_ends_it_between_sweeps():
         "print('go', flush=True)\n"
         "sor(F, hinge, tol=0.0, max_sweeps=10**9, finish=False)\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "go\n"
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job's children ignore it
+    ) as process:
+        try:
+            assert process.stdout.readline() == "go\n"
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert "KeyboardInterrupt" in errors
     assert process.returncode != 0
