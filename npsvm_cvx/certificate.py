@@ -178,7 +178,8 @@ class Proof:
             raise ValueError("ridge and near must not be negative")
         if self.free is not None and not 0 <= self.free[0] <= self.free[1] <= R[0]:
             raise ValueError(f"free={self.free} is no range of R's rows")
-        self.check()
+        if self.free is not None:
+            self.check()  # what a linear program must be, which the bound itself asks
 
 
 def claim_of(data: dict[str, Any]) -> tuple[float, float]:
@@ -268,8 +269,7 @@ def _certified(S: Stack, R: Stack, z: Array, a: Array, terms: Terms, c: Array, p
     residual = Ra.value - Sy.value - hold
     rounding = 4 * _U * (np.abs(Ra.value) + np.abs(Sy.value) + 2 * np.abs(hold)) + 4 * _TINY
     r = _up(_up(np.abs(residual) + _up(Ra.error + rounding)) + Sy.error)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        squares = np.where(r == 0, 0.0, _up(_up(r * r) / np.maximum(_down(2 * c), 0.0)))  # no ridge: no bound
+    squares = _over_ridge(r, c)
     value = near_value + float(c @ (z * z)) / 2 + phi - terms.constant
     gap = float(_up(brackets + _sum_up(squares)))
     if not math.isfinite(gap + value):  # a pass over the rows that is only needed to say whose fault it is
@@ -304,11 +304,17 @@ def _sharp_gap(S: Array, R: Array, z: Array, a: Array, terms: Terms, c: Array, n
         # what the two small terms lost: they are a rounding of the large ones, and so a rounding of a rounding
         lost = 8 * (_gamma(len(S)) * _U + _U**2) * (np.abs(S).T @ (np.abs(v) + near * np.abs(y)))
         r_bound = _up(_up(np.abs(r) + np.abs(r_rest)) + lost + _TINY * columns.shape[1] * 8)
-        squares = np.where(r_bound == 0, 0.0, _up(_up(r_bound * r_bound) / np.maximum(_down(2 * c), 0.0)))
+        squares = _over_ridge(r_bound, c)
         unsure = _up(np.abs(slope_rest)) + 8 * (len(z) + 2) * _TINY
         brackets = _bracket_of_slope(terms, a, _down(-slope - unsure), _up(-slope + unsure))
         gap = float(_up(_sum_up(brackets) + _sum_up(squares)))
     return gap if math.isfinite(gap) else math.inf
+
+
+def _over_ridge(r: Array, c: Array) -> Array:
+    """Bound ``r^2 / (2 c)``, r nonnegative; infinite where there is no ridge."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.asarray(np.where(r == 0, 0.0, _up(_up(r * r) / np.maximum(_down(2 * c), 0.0))))
 
 
 def _exact(x: Array, y: Array) -> tuple[Array, Array]:

@@ -230,14 +230,12 @@ def _linear(compiled: BoxLP, classes: Classes, k: int, options: dict[str, Any]) 
     weights = {"near": classes.weigh(near), "margin": classes.weigh(margin)}
     result, plane = compiled.solve(S, R, **weights, **options)
     proof = compiled.proof(S, R, plane, result.a, **weights)
-    _, _, ends = compiled.assembled(S, R)
-    pieces = zip(compiled.blocks, np.split(result.a, ends[:-1]), strict=True)
-    margins = [piece for block, piece in pieces if block.rows == "R"]
+    margins = compiled.margins(result, S, R)
     return ClassPlane(
         plane,
         result,
         proof,
         proof.check() if proof is not None else None,
-        margins[0] if len(margins) == 1 else None,
+        margins,
         time.perf_counter() - begin,
     )

@@ -193,6 +193,14 @@ class BoxLP:
         """Return the dual variables, all blocks in one vector named ``theta``."""
         return {"theta": result.a}
 
+    def margins(self, result: SORResult, S: Array, R: Array) -> Array | None:
+        """Return the multipliers of the margin rows; None where they have none of their own, or several."""
+        lengths = {"R": len(R), "S": len(S), "I": S.shape[1]}
+        ends = np.cumsum([lengths[block.rows] for block in self.blocks])
+        pieces = zip(self.blocks, np.split(result.a, ends[:-1]), strict=True)
+        found = [piece for block, piece in pieces if block.rows == "R"]
+        return found[0] if len(found) == 1 else None
+
 
 Compiled = BoxQP | BoxLP
 
@@ -246,7 +254,7 @@ def _compiled(formulation: Formulation) -> Compiled:
             size = float(np.sqrt(max(first.ridge)))
         first = _read(formulation, rows=5, margins=4, seed=1, size=size)
     second = _read(formulation, rows=8, margins=6, seed=2, size=size)
-    if not _same(first, second):
+    if not same(first, second):
         raise NotCompilable("the dual's numbers change with the number of rows.")
     return _as_declared(first, formulation)
 
@@ -285,12 +293,13 @@ def _as_declared(read: Compiled, formulation: Formulation) -> Compiled:
     return BoxLP(tuple(replace(block, scale=declared(block.scale), samples=of(block.samples)) for block in read.blocks))
 
 
-def _same(one: Compiled, two: Compiled) -> bool:
+def same(one: Compiled, two: Compiled, tolerance: float = 1e-8) -> bool:
+    """Whether two readings have the same numbers."""
     if type(one) is not type(two):
         return False
     pairs = zip(_numbers(one), _numbers(two), strict=True)
     return all(
-        a == b or (np.isfinite(a) and np.isfinite(b) and abs(a - b) <= 1e-8 * max(abs(a), abs(b), 1e-12))
+        a == b or (np.isfinite(a) and np.isfinite(b) and abs(a - b) <= tolerance * max(abs(a), abs(b), 1e-12))
         for a, b in pairs
     )
 

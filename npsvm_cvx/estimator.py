@@ -319,19 +319,7 @@ class NPSVMClassifier(PlaneClassifier):
         planes = solve_classes(compiled, classes, n_jobs=self.n_jobs, verbose=int(self.verbose), **options)
         found = []
         for k, each in enumerate(planes):
-            result = each.result
-            solution = Solution(
-                each.plane,
-                result.primal,
-                result.dual,
-                result.gap,
-                result.relative_gap,
-                result.converged,
-                result.status,
-                result.sweeps,
-                each.seconds,
-                "sor",
-            )
+            solution = Solution.of(each.result, each.plane, each.seconds)
             samples = np.concatenate([training.samples[part] for part in classes.margin(k)])
             found.append(_Plane(solution, each.margins, samples, each.certificate))
         return found

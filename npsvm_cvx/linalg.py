@@ -66,13 +66,6 @@ class Factor:
         """Whether U is as accurate as a QR factorisation makes it."""
         self.U: Array = np.ascontiguousarray(_triangle(rows, near, c) if found is None else found)
 
-    @classmethod
-    def of(cls, U: Array, ridge: Array) -> Factor:
-        """Return the factor whose triangle is known, to the digits a Cholesky factorisation gives."""
-        made = object.__new__(cls)
-        made.U, made.ridge, made.exact = U, ridge, False
-        return made
-
     @cached_property
     def _inverse(self) -> Array:
         return np.asarray(lapack.dtrtri(self.U)[0])

@@ -121,7 +121,7 @@ def _woodbury(free: Array, curvature: Array, slope: Array) -> Array:
     system = scaled.T @ scaled
     system[np.diag_indices(len(system))] += 1.0
     right = slope / curvature
-    inner = cho_solve(cho_factor(system, check_finite=False), free.T @ right, check_finite=False)
+    inner = _solve_semidefinite(system, free.T @ right)
     return np.asarray((free @ inner) / curvature - right)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .classes import Classes, solve_classes
-from .compile import BoxQP, Coefficients, compile
+from .compile import BoxQP, Coefficients, compile, same
 from .errors import NPSVMError
 from .kernels import compiled, descend, gap_at, image
 from .linalg import Array
@@ -29,6 +29,7 @@ from .terms import Terms
 from .working_set import minimise
 
 _PROBES = ((1.0, 1.0), (0.125, 32.0), (4.0, 0.5))
+_ALIKE = 1e-9  # relative difference of what three probes say of a family
 _LARGE = 2**17  # entries of a class's margin rows from which the working set of one setting beats sweeps over all
 
 
@@ -54,13 +55,10 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Family:
-    """A dual whose ridge is C1 times one of its own, and whose ``h(a)`` is ``C2 h_1(a / C2)``; both for 1."""
+class Family(BoxQP):
+    """A dual at C1 = C2 = 1, where its ridge goes with C1 and its ``h(a)`` is ``C2 h_1(a / C2)``."""
 
-    near: float
-    ridge: tuple[float, float]
-    samples: Coefficients
-    has_C1: bool
+    has_C1: bool = True
 
 
 def grid(
@@ -130,18 +128,8 @@ def family_of(formulation: Formulation) -> Family | None:
         scale = c1 if "C1" in names else 1.0
         own = one.samples
         at_one = Coefficients(own.linear, own.curvature * c2, own.lower / c2, own.upper / c2, own.constant / c2)
-        read.append((one.near, one.ridge[0] / scale, one.ridge[1] / scale, at_one))
-    for other in read[1:]:
-        numbers = zip(_flat(read[0]), _flat(other), strict=True)
-        if not all(a == b or abs(a - b) <= 1e-9 * max(abs(a), abs(b)) for a, b in numbers):
-            return None
-    near, on_w, on_b, samples = read[0]
-    return Family(near, (on_w, on_b), samples, "C1" in names)
-
-
-def _flat(read: tuple[float, float, float, Coefficients]) -> list[float]:
-    c = read[3]
-    return [*read[:3], c.linear, c.curvature, c.lower, c.upper, c.constant]
+        read.append(Family(one.near, (one.ridge[0] / scale, one.ridge[1] / scale), at_one, "C1" in names))
+    return read[0] if all(same(read[0], other, _ALIKE) for other in read[1:]) else None
 
 
 def _one_by_one(formulation: Formulation, classes: Classes, k: int, found: Grid, tol: float, random_state: int) -> None:
@@ -166,7 +154,7 @@ def _shared(
 ) -> bool:
     """Fill in class k from one decomposition; False where the ridge does not allow it."""
     d = classes.rows.shape[1]
-    ridge = np.append(np.full(d - 1, family.ridge[0]), family.ridge[1]) / classes.columns
+    ridge = family.ridges(d) / classes.columns
     if not (ridge > 0).all():
         return False
     root = np.sqrt(ridge)
@@ -192,9 +180,7 @@ def _shared(
         Z = (((W if basis is None else W @ basis.T) * shrink) @ Vt) / root
         gaps = _gaps(S, R, price, c1 * ridge, unit, C2, Z, A)
         for at in np.flatnonzero(~(gaps <= tol)):
-            c2 = float(C2[at])
-            terms = Terms(unit.linear, unit.curvature / c2, unit.lower * c2, unit.upper * c2, unit.constant * c2)
-            problem = Problem(Stack(S), Stack(R), terms, c1 * ridge, price)
+            problem = Problem(Stack(S), Stack(R), unit.times(float(C2[at])), c1 * ridge, price)
             again, Z[at] = minimise(problem, tol=tol, start=A[at], random_state=random_state)
             A[at], gaps[at] = again.a, again.relative_gap
             sweeps[at] += again.sweeps
@@ -206,9 +192,7 @@ def _shared(
 def _gaps(S: Array, R: Array, price: Array, ridge: Array, unit: Terms, C2: Array, Z: Array, A: Array) -> Array:
     """Return the relative gap of each plane, a row of Z, and its multipliers, from the data themselves."""
     Y, T = S @ Z.T, R @ Z.T
-    terms = Terms(
-        unit.linear[:, None], unit.curvature[:, None] / C2, unit.lower[:, None] * C2, unit.upper[:, None] * C2
-    )
+    terms = unit.at(np.s_[:, None]).times(C2)
     r = R.T @ A.T - S.T @ (price[:, None] * Y) - ridge[:, None] * Z.T
     gap = terms.brackets(A.T, T).sum(axis=0) + (r**2 / (2 * ridge[:, None])).sum(axis=0)
     smooth = (price[:, None] * Y**2).sum(axis=0) + (ridge * Z**2).sum(axis=1)

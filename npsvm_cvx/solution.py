@@ -21,6 +21,7 @@ from .errors import NPSVMError, unknown
 from .linalg import Array
 from .modeling import Formulation, Loss
 from .solvers import SOLVERS, solution_or_raise, solve_program
+from .sor import SORResult
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,23 @@ class Solution:
     solver: str
     multipliers: Mapping[str, Array] = field(default_factory=dict)
     proof: Proof | None = None
+
+    @classmethod
+    def of(cls, result: SORResult, plane: Array, seconds: float, **more: Any) -> Solution:
+        """Return what SOR found as a solution; ``more`` are its multipliers and its proof."""
+        return cls(
+            plane,
+            result.primal,
+            result.dual,
+            result.gap,
+            result.relative_gap,
+            result.converged,
+            result.status,
+            result.sweeps,
+            seconds,
+            "sor",
+            **more,
+        )
 
     @property
     def certificate(self) -> Certificate | None:
@@ -143,20 +161,8 @@ def solve(
             near, margin, tol=tol, time_limit=time_limit, relaxation=relaxation, random_state=random_state, **limits
         )
         seconds = time.perf_counter() - begin
-        return Solution(
-            plane,
-            result.primal,
-            result.dual,
-            result.gap,
-            result.relative_gap,
-            result.converged,
-            result.status,
-            result.sweeps,
-            seconds,
-            "sor",
-            compiled.multipliers(result),
-            compiled.proof(near, margin, plane, result.a),
-        )
+        proof = compiled.proof(near, margin, plane, result.a)
+        return Solution.of(result, plane, seconds, multipliers=compiled.multipliers(result), proof=proof)
     if name not in SOLVERS:
         raise unknown("solver", solver, ("sor", *SOLVERS))
     program = chosen.program("primal", near, margin)

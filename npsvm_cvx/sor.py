@@ -158,6 +158,8 @@ def sor(
         _, sweeps = descend(rows, norms, *numbers, terms.constant, a, w, relaxation, seed, tol, size, most)
         now = _score(rows, terms, a, w, sweeps, tol, scale)
         best = now if now.gap <= best.gap or not np.isfinite(best.gap) else best
+    if best.converged:
+        return _ended(best, basis, sweeps, "converged")
     active, before = np.arange(n), rows @ w
     while not best.converged and idle < (_PATIENCE if sweeps < 2 * _SWEEPS_FIRST or not finish else _FINISHED):
         if sweeps >= max_sweeps:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,9 +42,14 @@ class Terms(NamedTuple):
             raise ValueError("lower must not exceed upper.")
         return terms
 
-    def at(self, index: slice | NDArray[np.intp] | NDArray[np.bool_]) -> Terms:
-        """Return the terms of some of the samples, without the constant."""
+    def at(self, index: Any) -> Terms:
+        """Return the terms at any index of their arrays, without the constant."""
         return Terms(self.linear[index], self.curvature[index], self.lower[index], self.upper[index])
+
+    def times(self, s: float | Array) -> Terms:
+        """Return the terms of s times the loss: ``s h(a / s)``; without the constant where s differs among them."""
+        constant = self.constant * s if np.ndim(s) == 0 else 0.0
+        return Terms(self.linear, self.curvature / s, s * self.lower, s * self.upper, float(constant))
 
     def conjugate_point(self, t: Array) -> Array:
         """Return the a that attains ``phi_i(t_i)`` (either end where every a does; infinite where nothing does)."""

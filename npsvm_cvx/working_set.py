@@ -195,19 +195,7 @@ class _Run:
             own, held = terms.at(index), a[index]
             pull = own.linear + own.curvature * held + t[index] + rows @ drift
             shifted = Terms(pull, own.curvature, own.lower - held, own.upper - held)
-            left = None if self.deadline == np.inf else max(self.deadline - time.monotonic(), 0.0)
-            found = sor(
-                F,
-                shifted,
-                relaxation=self.relaxation,
-                tol=0.1 * self.tol,
-                max_sweeps=self.max_sweeps - self.sweeps,
-                time_limit=left,
-                random_state=int(self.rng.integers(2**31)),
-                finish=self.finish,
-                scale=at.scale if np.isfinite(at.gap) and self.sweeps else None,
-            )
-            self.sweeps += found.sweeps
+            found = self._sor(F, shifted, 0.1 * self.tol, at.scale if np.isfinite(at.gap) and self.sweeps else None)
             move = drift + factor.lift(rows, found.a, found.w)
             a = a.copy()
             a[index] = np.clip(held + found.a, own.lower, own.upper)
@@ -218,6 +206,22 @@ class _Run:
         if parabola.any():
             a = np.where(parabola, terms.conjugate_point(t), a)
         return self._point(z, a, t)
+
+    def _sor(self, F: Array, terms: Terms, tol: float, scale: float | None = None) -> SORResult:
+        """Run SOR within what is left of sweeps and time."""
+        found = sor(
+            F,
+            terms,
+            relaxation=self.relaxation,
+            tol=tol,
+            max_sweeps=self.max_sweeps - self.sweeps,
+            time_limit=None if self.deadline == np.inf else max(self.deadline - time.monotonic(), 0.0),
+            random_state=int(self.rng.integers(2**31)),
+            finish=self.finish,
+            scale=scale,
+        )
+        self.sweeps += found.sweeps
+        return found
 
     def _point(self, z: Array, a: Array, t: Array | None = None) -> _Point:
         problem = self.problem
@@ -296,21 +300,9 @@ class _Run:
         refuse_unbounded(problem.R, terms)
         index = np.flatnonzero(self.rng.random(n) < max(_SHARE, 10 * d / n))
         s = n / len(index)
-        own = terms.at(index)
-        part = Terms(own.linear, own.curvature / s, s * own.lower, s * own.upper)
         rows = problem.R.take(index)
         F = self.factor.whiten(rows)
-        left = None if self.deadline == np.inf else max(self.deadline - time.monotonic(), 0.0)
-        found = sor(
-            F,
-            part,
-            relaxation=self.relaxation,
-            tol=1e-6,
-            max_sweeps=self.max_sweeps,
-            time_limit=left,
-            random_state=int(self.rng.integers(2**31)),
-        )
-        self.sweeps += found.sweeps
+        found = self._sor(F, terms.at(index).times(s), tol=1e-6)
         z = self.factor.lift(rows, found.a, found.w)
         t = problem.R.product(z)
         a = np.empty(n)

@@ -106,7 +106,7 @@ def race(contenders: dict[str, Callable[[], Any]], repeats: int) -> dict[str, tu
 
 def _rows(task: Task, found: dict[str, tuple[list[float], Any]], scores: dict[str, float]) -> list[dict[str, Any]]:
     rows = []
-    for name, (seconds, answer) in found.items():
+    for name, (seconds, _) in found.items():
         rows.append(
             {
                 **task.__dict__,
@@ -117,13 +117,10 @@ def _rows(task: Task, found: dict[str, tuple[list[float], Any]], scores: dict[st
                 "gap": scores.get(name),
                 "computed": None,
                 "memory": None,
-                "note": "" if seconds else "not installed" if answer is _ABSENT else "failed",
+                "note": "" if seconds else "failed",
             }
         )
     return rows
-
-
-_ABSENT = object()
 
 
 def _default() -> type[Formulation]:
@@ -132,6 +129,10 @@ def _default() -> type[Formulation]:
 
 
 # --- linear rows -------------------------------------------------------------------------------------------
+
+
+def _has_rehline() -> bool:
+    return importlib.util.find_spec("rehline") is not None
 
 
 class _Linear:
@@ -186,9 +187,7 @@ class _Linear:
         return self._whitened(solver)
 
     def rehline(self) -> Any:
-        """Whitened, by the ReLU-composition solver, if it is installed."""
-        if importlib.util.find_spec("rehline") is None:
-            raise MemoryError
+        """Whitened, by the ReLU-composition solver."""
         solver = importlib.import_module("rehline").ReHLine_solver
 
         def call(F: Array) -> Array:
@@ -255,7 +254,7 @@ def _hinge(task: Task) -> list[dict[str, Any]]:
         "whitening + ReHLine": setup.rehline,
         "LinearSVC": setup.plain,
     }
-    if importlib.util.find_spec("rehline") is None:
+    if not _has_rehline():
         del contenders["whitening + ReHLine"]
     return _linear(task, contenders, setup)
 
@@ -281,7 +280,7 @@ def _growth(task: Task) -> list[dict[str, Any]]:
     if size <= 10_000_000:
         contenders["whitening + LIBLINEAR"] = setup.liblinear
         contenders["LinearSVC"] = setup.plain
-        if importlib.util.find_spec("rehline") is not None:
+        if _has_rehline():
             contenders["whitening + ReHLine"] = setup.rehline
     return _linear(task, contenders, setup)
 

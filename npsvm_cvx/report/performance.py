@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import matplotlib as mpl
 import pandas as pd
 from matplotlib.figure import Figure
 
-from .. import catalog, datasets
+from .. import datasets
 from ..errors import NPSVMError
 from ..store import Store, key_of
 from ..verification import environment
@@ -99,9 +98,7 @@ def write(frame: pd.DataFrame, out: Path, *, quick: bool) -> Path:
 
 @cache
 def _package_digest() -> str:
-    folder = Path(catalog.__file__).parent
-    names = sorted(p for p in folder.glob("*.py") if p.stem not in {"cli", "scaffold", "baselines", "store", "display"})
-    return hashlib.sha256(b"".join(p.read_bytes() for p in [*names, Path(benchmarks.__file__)])).hexdigest()
+    return runner.package_digest({"cli", "scaffold", "baselines", "store", "display"}, benchmarks.__file__)
 
 
 # --- what it says --------------------------------------------------------------------------------------------

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait as wait_for
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from ..store import Store
@@ -25,6 +27,13 @@ class Task(Protocol):
 
 
 _T = TypeVar("_T", bound=Task)
+
+
+def package_digest(without: Set[str], *also: str) -> str:
+    """Return a digest of the package's modules, the reports aside, and of the files named ``also``."""
+    folder = Path(__file__).parent.parent
+    names = sorted(path for path in folder.glob("*.py") if path.stem not in without)
+    return hashlib.sha256(b"".join(path.read_bytes() for path in [*names, *map(Path, also)])).hexdigest()
 
 
 def collect(

@@ -210,8 +210,4 @@ def _data_digest(name: str) -> str:
 @cache
 def _package_digest() -> str:
     """Return a digest of the modules a result depends on; reports and the command line are not among them."""
-    folder = Path(catalog.__file__).parent
-    names = sorted(
-        p for p in folder.glob("*.py") if p.stem not in {"cli", "scaffold", "estimator", "baselines", "store"}
-    )
-    return hashlib.sha256(b"".join(p.read_bytes() for p in [*names, Path(__file__)])).hexdigest()
+    return runner.package_digest({"cli", "scaffold", "estimator", "baselines", "store"}, __file__)
