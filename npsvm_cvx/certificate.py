@@ -251,16 +251,16 @@ def _certified(S: Stack, R: Stack, z: Array, a: Array, terms: Terms, c: Array, p
     a = np.clip(a, terms.lower, terms.upper)
     brackets, computed, phi, Ra = 0.0, 0.0, 0.0, _Sum(len(R), len(z))
     for span, rows in R.chunks():
-        size = np.abs(rows)
+        size = abs(rows)  # sparse where the rows are
         part = terms.at(span)
         t, t_error = _product(rows, size, z)
         bound, plain = _brackets(part, a[span], t, t_error)
         brackets, computed = float(_up(brackets + bound)), computed + plain
         phi += float(part.phi(t).sum())
-        Ra.add(rows, size, a[span], np.zeros(len(rows)))
+        Ra.add(rows, size, a[span], np.zeros(rows.shape[0]))
     near_value, Sy = 0.0, _Sum(len(S), len(z))
     for span, rows in S.chunks():
-        size = np.abs(rows)
+        size = abs(rows)  # sparse where the rows are
         y, y_error = _product(rows, size, z)
         pull = price[span] * y
         Sy.add(rows, size, pull, _up(_up(price[span] * y_error) + _up(_U * np.abs(pull)) + _TINY))
@@ -299,11 +299,11 @@ def _sharp_gap(S: Array, R: Array, z: Array, a: Array, terms: Terms, c: Array, n
         y, y_rest = _exact_rows(S, z)
         v, v_rest = _exact(near, y)
         v_rest = v_rest + near * y_rest
-        columns = np.concatenate([R.T, -S.T, np.diag(-c)], axis=1)
-        r, r_rest = _exact_rows(columns, np.concatenate([a, v, z]), -(S.T @ v_rest))
+        columns = np.concatenate([R.T, -S.T], axis=1)
+        r, r_rest = _exact_rows(columns, np.concatenate([a, v]), -(S.T @ v_rest), *_exact(-c, z))
         # what the two small terms lost: they are a rounding of the large ones, and so a rounding of a rounding
         lost = 8 * (_gamma(len(S)) * _U + _U**2) * (np.abs(S).T @ (np.abs(v) + near * np.abs(y)))
-        r_bound = _up(_up(np.abs(r) + np.abs(r_rest)) + lost + _TINY * columns.shape[1] * 8)
+        r_bound = _up(_up(np.abs(r) + np.abs(r_rest)) + lost + _TINY * (columns.shape[1] + 1) * 8)
         squares = _over_ridge(r_bound, c)
         unsure = _up(np.abs(slope_rest)) + 8 * (len(z) + 2) * _TINY
         brackets = _bracket_of_slope(terms, a, _down(-slope - unsure), _up(-slope + unsure))

@@ -22,7 +22,7 @@ from .compile import BoxLP, BoxQP, Compiled
 from .errors import NPSVMError
 from .linalg import Array, ClassFactor, Factor, RowInverse
 from .modeling import Scheme
-from .problem import Problem, Stack
+from .problem import Problem, Stack, is_sparse, span_of
 from .sor import SORResult
 from .working_set import factor_of, minimise
 
@@ -37,7 +37,7 @@ class Classes:
     Attributes
     ----------
     rows : (n, d) array
-        Class after class, last column ones.
+        Class after class, last column ones; plain or CSR.
     ends : (K,) array of int
         Where each class's rows end.
     scheme : str
@@ -47,7 +47,7 @@ class Classes:
         What each coefficient's ridge is divided by; positive.
     """
 
-    rows: Array
+    rows: Any
     ends: NDArray[np.intp]
     scheme: Scheme
     weights: Array
@@ -60,7 +60,7 @@ class Classes:
     def others(self, k: int) -> list[slice]:
         """Where the rows of all other classes are."""
         own = self.own(k)
-        parts = [slice(0, own.start), slice(own.stop, len(self.rows))]
+        parts = [slice(0, own.start), slice(own.stop, self.rows.shape[0])]
         return [part for part in parts if part.stop > part.start]
 
     def near(self, k: int) -> list[slice]:
@@ -78,7 +78,7 @@ class Classes:
 
     def stack(self, parts: list[slice]) -> Stack:
         """Return the rows of these places, not copied."""
-        return Stack(*(self.rows[part] for part in parts))
+        return Stack(*(span_of(self.rows, part) for part in parts))
 
     def weigh(self, parts: list[slice]) -> Array:
         """Return the weights of these places."""
@@ -107,7 +107,7 @@ class Classes:
         """Each class's ``rows' diag(weights) rows``, (d, d)."""
         even = bool((self.weights == 1.0).all())
         spans = [self.own(k) for k in range(len(self.ends))]
-        return [Stack(self.rows[span]).gram(1.0 if even else self.weights[span]) for span in spans]
+        return [self.stack([span]).gram(1.0 if even else self.weights[span]) for span in spans]
 
     @property
     def tall(self) -> bool:
@@ -188,16 +188,39 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def shares_inverse(rows: Any, scheme: Scheme, classes: int) -> bool:
+    """Whether the classes' metrics come from one inverse of the samples' size, not from matrices of the features'."""
+    n, d = rows.shape
+    return bool((n >= _MANY_SAMPLES or is_sparse(rows)) and 2 * d > n and (scheme == "farthest" or classes == 2))
+
+
 def _factors(compiled: BoxQP, classes: Classes) -> Callable[[int, Problem], Factor | ClassFactor]:
     """Return how to get a class's factor, from what the classes share where that pays."""
-    n, d = classes.rows.shape
-    if n >= _MANY_SAMPLES and 2 * d > n and (classes.scheme == "farthest" or len(classes.ends) == 2):
+    if shares_inverse(classes.rows, classes.scheme, len(classes.ends)):
+        d = classes.rows.shape[1]
         try:
             shared = RowInverse(classes.rows, compiled.ridges(d) / classes.columns, compiled.near * classes.weights)
         except NPSVMError:
-            return lambda k, problem: factor_of(problem)
+            return lambda k, problem: _own_factor(problem)
         return lambda k, problem: shared.of(classes.margin(k)[0])
     return lambda k, problem: factor_of(problem)
+
+
+_WIDEST = 2**13  # features of sparse rows for which a matrix of their number squared is built all the same
+
+
+def _has_own_factor(problem: Problem) -> bool:
+    return not problem.R.sparse or problem.R.shape[1] <= _WIDEST
+
+
+def _own_factor(problem: Problem) -> Factor:
+    """Return the factor of a problem's own metric, where sparse rows have not so many features that it is too large."""
+    if not _has_own_factor(problem):
+        raise NPSVMError(
+            f"X is too ill-conditioned at this C1, and its {problem.R.shape[1] - 1} features are too many for a "
+            "factorisation of their own: scale them, raise C1, or reduce them (sklearn's TruncatedSVD, SelectKBest)."
+        )
+    return factor_of(problem)
 
 
 def _quadratic(
@@ -212,9 +235,9 @@ def _quadratic(
     try:
         factor = factors(k, problem)
     except NPSVMError:  # too ill-conditioned for what the classes share
-        factor = factor_of(problem)
+        factor = _own_factor(problem)
     result, z = minimise(problem, factor, **options)
-    if isinstance(factor, ClassFactor) and result.status == "stalled":
+    if isinstance(factor, ClassFactor) and result.status == "stalled" and _has_own_factor(problem):
         again, other = minimise(problem, **options)
         if again.gap < result.gap:
             result, z = again, other

@@ -25,17 +25,21 @@ from sklearn.utils.parallel import Parallel, delayed
 from .catalog import resolve
 from .certificate import Certificate
 from .classes import Classes, solve_classes
-from .compile import Compiled, NotCompilable, compile
+from .compile import BoxLP, Compiled, NotCompilable, compile
 from .errors import unknown
 from .linalg import Array
 from .modeling import Formulation, Loss, Scheme
-from .plane_classifier import PlaneClassifier, Training
+from .plane_classifier import PlaneClassifier, Training, available_memory
 from .planes import DISTANCES, SCHEMES, Distance, class_matrices
+from .problem import is_sparse
 from .solution import Solution, solve
 from .solvers import SOLVERS
 
 _SUPPORT = 1e-8  # multipliers below this times the class's largest count as zero
 _FALLBACK = "clarabel"
+_OF_ALL = 6.0  # arrays of (samples x samples) that a fit to sparse samples of many features holds, at most
+_OF_ONE = 14.0  # arrays of (features x features) that one class takes with fewer: its factor, and rows whitened
+_OF_A_PROGRAM = 6.0  # copies of its rows that a linear program makes, which are plain
 _UNPROVED = 1000.0  # a proof that falls short of tol by this factor for rounding's sake is worth a warning
 
 
@@ -137,8 +141,11 @@ class NPSVMClassifier(PlaneClassifier):
     divides the price of its squared coefficient; a weight of zero leaves the sample out. Class weights do the
     first two. Weights other than whole numbers need ``solver="sor"`` and a dual it solves.
 
-    Features are used as they are, and most formulations penalise b: scale them first, in a Pipeline. X must
-    be dense: whitened rows are dense whatever the features are.
+    Features are used as they are, and most formulations penalise b: scale them first, in a Pipeline.
+
+    Sparse X is taken with ``kernel="linear"`` and ``solver="sor"``, and stays sparse: plain arrays are made of
+    (features x features), of some rows at a time and, with more features than half the samples, of (samples x
+    samples). Dividing by a scale keeps X sparse (``MaxAbsScaler``); centring does not.
 
     References
     ----------
@@ -161,6 +168,8 @@ class NPSVMClassifier(PlaneClassifier):
     >>> bool(search.best_score_ > 0.9), sorted(search.best_params_)
     (True, ['formulation', 'formulation__C1'])
     """
+
+    _takes_sparse = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "formulation": [str, Path, type, Formulation, Loss],
@@ -241,7 +250,7 @@ class NPSVMClassifier(PlaneClassifier):
 
         Parameters
         ----------
-        X : (samples, features) array-like
+        X : (samples, features) array-like or sparse matrix
             Or, with ``kernel="precomputed"``, the (samples, samples) kernel values.
         y : (samples,) array-like
             Labels of any type; two classes or more.
@@ -255,9 +264,26 @@ class NPSVMClassifier(PlaneClassifier):
         Raises
         ------
         ValueError
-            A parameter out of its range, one class, non-finite or sparse values, weights that cannot be
-            honoured; the message names the argument.
+            A parameter out of its range, one class, non-finite values, weights that cannot be honoured; the
+            message names the argument.
+        TypeError
+            Sparse X with another kernel or a general solver.
+        MemoryError
+            Kernel matrices, or those of many sparse features, beyond what is available.
         """
+        training, seed = self._prepared(X, y, sample_weight)
+        solver, compiled, obstacle = self._way(self.formulation_)
+        if compiled is not None:
+            found = self._by_sor(compiled, training, seed)
+        else:
+            found = self._by_general_solver(self.formulation_, training, solver, obstacle)
+        self._keep(found, training)
+        self._keep_planes(np.array([plane.solution.plane for plane in found]), training)
+        self._warn_of_gaps(found)
+        return self
+
+    def _prepared(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> tuple[Training, int]:
+        """Check the parameters, set what does not depend on the planes, and return the rows and a seed."""
         self._validate_params()
         self._check_names()
         rng = check_random_state(self.random_state)
@@ -265,24 +291,34 @@ class NPSVMClassifier(PlaneClassifier):
         formulation.check_hyperparameters()
         self.formulation_ = formulation
         self.scheme_ = formulation.scheme if self.scheme is None else self.scheme
-        training = self._training(X, y, sample_weight, rng)
         default: Distance = "absolute" if self.scheme_ == "farthest" else "euclidean"
         self.distance_ = default if self.distance is None else self.distance
-        solver, compiled, obstacle = self.solver.lower(), None, f"solver={self.solver!r} takes no weights"
-        if solver == "sor":
-            try:
-                compiled = compile(formulation)
-            except NotCompilable as error:
-                solver, obstacle = _FALLBACK, f"SOR does not solve {type(formulation).__name__} ({error})"
-        seed = int(rng.randint(2**31 - 1))
-        if compiled is not None:
-            found = self._by_sor(compiled, training, seed)
+        return self._training(X, y, sample_weight, rng), int(rng.randint(2**31 - 1))
+
+    def _way(self, formulation: Formulation) -> tuple[str, Compiled | None, str]:
+        """Return the solver, what it works on if that is SOR, and else why it takes no weights."""
+        solver = self.solver.lower()
+        if solver != "sor":
+            return solver, None, f"solver={self.solver!r} takes no weights"
+        try:
+            return solver, compile(formulation), ""
+        except NotCompilable as error:
+            return _FALLBACK, None, f"SOR does not solve {type(formulation).__name__} ({error})"
+
+    def _check_sparse(self, n: int, d: int) -> None:
+        classes = len(self.classes_)
+        if 2 * d > n and (self.scheme_ == "farthest" or classes == 2):
+            self._check_room(8.0 * _OF_ALL * n**2, f"{n} sparse samples")
         else:
-            found = self._by_general_solver(formulation, training, solver, obstacle)
-        self._keep(found, training)
-        self._keep_planes(np.array([plane.solution.plane for plane in found]), training)
-        self._warn_of_gaps(found)
-        return self
+            self._check_room(8.0 * (_OF_ONE + classes) * d**2, f"{d - 1} sparse features")
+
+    def _check_room(self, needed: float, what: str) -> None:
+        free = available_memory()
+        if needed > free:
+            raise MemoryError(
+                f"X: {what} need matrices of about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are available; "
+                "reduce the features first (TruncatedSVD, SelectKBest), or take fewer samples."
+            )
 
     def _copies_of_a_kernel(self) -> float:
         # a class by itself works on copies of its rows; farthest, and nearest of two, share one inverse
@@ -313,9 +349,12 @@ class NPSVMClassifier(PlaneClassifier):
         options: dict[str, Any] = {"tol": self.tol, "random_state": seed, "time_limit": self.time_limit}
         if self.max_iter is not None:
             options["max_sweeps"] = self.max_iter
-        classes = Classes(
-            training.rows, training.ends, self.scheme_, training.weights, np.square(training.centre_scale)
-        )
+        classes = self._classes(training)
+        if isinstance(compiled, BoxLP) and is_sparse(training.rows):
+            n, d = training.rows.shape
+            self._check_room(
+                8.0 * _OF_A_PROGRAM * (n + d) * d, f"the linear program of {n} samples and {d - 1} features"
+            )
         planes = solve_classes(compiled, classes, n_jobs=self.n_jobs, verbose=int(self.verbose), **options)
         found = []
         for k, each in enumerate(planes):
@@ -323,6 +362,9 @@ class NPSVMClassifier(PlaneClassifier):
             samples = np.concatenate([training.samples[part] for part in classes.margin(k)])
             found.append(_Plane(solution, each.margins, samples, each.certificate))
         return found
+
+    def _classes(self, training: Training) -> Classes:
+        return Classes(training.rows, training.ends, self.scheme_, training.weights, np.square(training.centre_scale))
 
     def _by_general_solver(
         self, formulation: Formulation, training: Training, solver: str, obstacle: str
@@ -334,6 +376,9 @@ class NPSVMClassifier(PlaneClassifier):
             "solver": solver,
             "verbose": self.verbose > 0,
         }
+        if is_sparse(training.rows):
+            why = obstacle if obstacle.startswith("SOR") else f"solver={self.solver!r} needs plain rows"
+            raise TypeError(f"X is sparse, and {why}; use X.toarray().")
         written, columns = training.repeated(obstacle)
         width = training.rows.shape[1]
         # building CVXPY problems holds the interpreter's lock: processes, not threads

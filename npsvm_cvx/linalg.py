@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import blas, lapack, qr, solve_triangular
 
 from .errors import NPSVMError
-from .problem import Stack
+from .problem import Stack, densified, is_sparse, scaled_rows
 
 Array = NDArray[np.float64]
 
@@ -70,11 +71,14 @@ class Factor:
     def _inverse(self) -> Array:
         return np.asarray(lapack.dtrtri(self.U)[0])
 
-    def whiten(self, R: ArrayLike) -> Array:
-        """Return F (l x d) with ``F F' = R M^-1 R'``: the margin rows in coordinates where M is the identity."""
-        rows = np.asarray(R, dtype=float)
-        if not self.exact and len(rows) > 4 * len(self.U):
-            return rows @ self._inverse
+    def whiten(self, R: Any) -> Array:
+        """Return F (l x d) with ``F F' = R M^-1 R'``: the margin rows in coordinates where M is the identity.
+
+        It is a plain array, also of sparse rows.
+        """
+        if not self.exact and R.shape[0] > 4 * len(self.U):
+            return np.asarray(R @ self._inverse)
+        rows = np.asarray(densified(R), dtype=float)
         return np.ascontiguousarray(solve_triangular(self.U, rows.T, trans="T", check_finite=False).T)
 
     def lift(self, R: Array, a: Array, w: Array) -> Array:
@@ -116,13 +120,13 @@ def _triangle(rows: Stack, near: float | Array, ridge: Array) -> Array:
     """Return U by QR factorisations of a few thousand rows at a time."""
     m, d = rows.shape
     top = np.diag(np.sqrt(ridge))
-    for span, part in rows.chunks(max(_ROWS_AT_ONCE, 2 * d) * d):
+    for span, part in rows.chunks(max(_ROWS_AT_ONCE, 2 * d) * d, dense=True):
         weight = near if np.ndim(near) == 0 else np.asarray(near)[span, None]
         top = qr(np.vstack([part * np.sqrt(weight), top]), mode="r", overwrite_a=True, check_finite=False)[0][:d]
     # without column pivoting the diagonal reveals a singular M only where c does not bound it from below
     pivots = np.abs(np.diag(top))
     if np.min(pivots, initial=np.inf) <= np.finfo(float).eps * max(m + d, d) * np.max(pivots, initial=0.0):
-        rank = int(np.linalg.matrix_rank(rows.dense()))
+        rank = int(np.linalg.matrix_rank(top if rows.sparse else rows.dense()))
         if float(np.min(ridge)) == 0:
             what = "use a larger ridge (C1 or eps)"
         else:  # the ridge is lost beside the rows
@@ -149,7 +153,7 @@ class RowInverse:
 
     Parameters
     ----------
-    X : (n, d) array
+    X : (n, d) array, plain or CSR
     ridge : (d,) array
         Positive.
     near : float or (n,) array
@@ -161,15 +165,15 @@ class RowInverse:
         Where too few digits would remain.
     """
 
-    def __init__(self, X: Array, ridge: Array, near: float | Array = 1.0) -> None:
-        n = len(X)
+    def __init__(self, X: Any, ridge: Array, near: float | Array = 1.0) -> None:
+        n = X.shape[0]
         c = np.asarray(ridge, dtype=float)
         if not (c > 0).all():
             raise NPSVMError("the ridge must be positive.")
         self.X, self.root, self.weight = X, np.sqrt(c), np.sqrt(np.broadcast_to(np.asarray(near, float), (n,)))
         even = bool((c == c[0]).all())
-        scaled = X if even else X / self.root
-        B = scaled @ scaled.T
+        scaled = X if even else scaled_rows(X.T, 1 / self.root).T if is_sparse(X) else X / self.root
+        B = densified(scaled @ scaled.T)
         if even:
             B /= c[0]
         if (self.weight != 1).any():

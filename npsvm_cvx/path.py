@@ -23,7 +23,7 @@ from .errors import NPSVMError
 from .kernels import compiled, descend, gap_at, image
 from .linalg import Array
 from .modeling import Formulation
-from .problem import Problem, Stack
+from .problem import Problem, Stack, is_sparse
 from .sor import compress
 from .terms import Terms
 from .working_set import minimise
@@ -110,7 +110,8 @@ def grid(
     ordered = np.argsort(second)
     for k in range(len(classes.ends)):
         l = sum(part.stop - part.start for part in classes.margin(k))
-        shared = family is not None and l * classes.rows.shape[1] < _LARGE
+        n, d = classes.rows.shape
+        shared = family is not None and l * d < _LARGE and not (is_sparse(classes.rows) and n * d >= _LARGE)
         if not (shared and family and _shared(family, classes, k, found, ordered, tol, random_state)):
             _one_by_one(formulation, classes, k, found, tol, random_state)
     return found

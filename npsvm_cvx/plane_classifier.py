@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_array, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -37,7 +38,7 @@ _LARGEST_WEIGHT = 1e100  # what a square of is no number any more
 class Training:
     """What a fit works on: the rows of the samples of positive weight, grouped by class, and what a weight means."""
 
-    rows: Array  # (n, d), class after class
+    rows: Any  # (n, d), class after class; CSR where the samples are sparse
     codes: NDArray[np.intp]  # (n,), indices into classes_, ascending
     weights: Array  # (n,), positive: how much a row costs
     copies: Array  # (n,), positive: how often a sample is there, its class's weight apart
@@ -98,6 +99,9 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
     through ``_keep_planes``, and before that ``scheme_`` and ``distance_``.
     """
 
+    _takes_sparse: ClassVar[bool] = False
+    """Whether sparse samples are taken, with the linear kernel."""
+
     _row_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [str, callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
@@ -124,7 +128,12 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = named(self.kernel, "precomputed")
+        tags.input_tags.sparse = self._takes_sparse and named(self.kernel, "linear")
         return tags
+
+    def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool = True) -> Any:
+        accepted = ["csr"] if self._takes_sparse and named(self.kernel, "linear") else False
+        return validate_data(self, X, *y, dtype=np.float64, order="C", accept_sparse=accepted, reset=reset)
 
     # --- fitting -----------------------------------------------------------------------------------------
 
@@ -132,10 +141,10 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, rng: np.random.RandomState
     ) -> Training:
         """Validate, drop samples of weight zero, set classes_ and the centres, and build the rows."""
-        samples, labels = validate_data(self, X, y, dtype=np.float64, order="C")
+        samples, labels = self._validated(X, y)
         check_classification_targets(labels)
         if sample_weight is None:
-            weights = np.ones(len(samples))
+            weights = np.ones(samples.shape[0])
         else:
             weights = _check_sample_weight(sample_weight, samples, dtype=np.float64, ensure_non_negative=True)
             if weights.max(initial=0.0) > _LARGEST_WEIGHT:
@@ -144,7 +153,7 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(labels[kept], return_inverse=True)
         count = len(self.classes_)
         if count < 2:
-            zero = "" if len(kept) == len(samples) else " of nonzero sample_weight"
+            zero = "" if len(kept) == samples.shape[0] else " of nonzero sample_weight"
             found = f"only one class: {self.classes_[0]!r}" if count else "none"
             raise ValueError(
                 f"This solver needs samples of at least 2 classes in the data{zero}, but the data contains {found}"
@@ -160,11 +169,14 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
         if own_centres:
             places = np.empty(len(order), dtype=np.intp)
             places[order] = np.arange(len(order))
-        return Training(rows, codes[order], costs[order], copies[order], kept[order], len(samples), places)
+        return Training(rows, codes[order], costs[order], copies[order], kept[order], samples.shape[0], places)
 
-    def _training_rows(self, samples: Array, index: NDArray[np.intp]) -> Array:
+    def _training_rows(self, samples: Any, index: NDArray[np.intp]) -> Any:
         """Return the rows of some samples, built a block at a time so that nothing is held twice."""
         linear = named(self.kernel, "linear")
+        if sparse.issparse(samples):
+            self._check_sparse(len(index), samples.shape[1] + 1)
+            return self._rows(samples[index])
         d = (samples.shape[1] if linear else self._centre_count()) + 1
         if not linear:
             self._check_memory(len(index), d)
@@ -204,6 +216,9 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
                 f"{free / 1e9:.1f} GB are available. Use fewer centres (the rectangular kernel): "
                 f"landmarks={centres} needs about {copies * 8 * n * centres / 1e9:.1g} GB."
             )
+
+    def _check_sparse(self, n: int, d: int) -> None:
+        """Refuse sparse samples of more features than the matrices of a fit have room for."""
 
     def _weights_by_class(self, codes: NDArray[np.intp], weights: Array) -> Array:
         return np.ones(len(self.classes_))
@@ -281,7 +296,10 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
             )
         return int(asked)
 
-    def _rows(self, samples: Array) -> Array:
+    def _rows(self, samples: Any) -> Any:
+        if sparse.issparse(samples):
+            ones = sparse.csr_array(np.ones((samples.shape[0], 1)))
+            return sparse.hstack([sparse.csr_array(samples), ones], format="csr")
         if self._map is not None:
             return self._map(samples)
         if isinstance(self.kernel, str):  # precomputed
@@ -300,17 +318,9 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
     def _keep_planes(self, planes: Array, training: Training) -> None:
         """Set planes_ and the norms of their normals; warn of a plane without one where the rule divides."""
         self.planes_ = planes
-        if self.distance_ == "absolute":
-            self._norms: Array | None = None
+        self._norms = norms = self._plane_norms(planes, training)
+        if norms is None:
             return
-        w = planes[:, :-1]
-        if named(self.kernel, "linear"):
-            norms = np.linalg.norm(w, axis=1)
-        else:
-            norms = self._expansion_norms(w, training)
-        reach = np.abs(training.rows[:, :-1] @ w.T).max(axis=0)
-        norms[reach <= _FLAT * np.abs(planes[:, -1])] = 0.0
-        self._norms = norms
         if (norms == 0).any():
             which = ", ".join(str(label) for label in self.classes_[norms == 0])
             use = "never" if self.scheme_ == "nearest" else "always"
@@ -321,6 +331,16 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
                 ZeroNormalWarning,
                 stacklevel=3,
             )
+
+    def _plane_norms(self, planes: Array, training: Training) -> Array | None:
+        """Return the norms of the planes' normals, zero where the plane is flat; None where distances are absolute."""
+        if self.distance_ == "absolute":
+            return None
+        w = planes[:, :-1]
+        norms = np.linalg.norm(w, axis=1) if named(self.kernel, "linear") else self._expansion_norms(w, training)
+        reach = np.abs(training.rows @ np.column_stack([w, np.zeros(len(w))]).T).max(axis=0)
+        norms[reach <= _FLAT * np.abs(planes[:, -1])] = 0.0
+        return norms
 
     def _expansion_norms(self, w: Array, training: Training) -> Array:
         """Return ``sqrt(w' K(C, C) w)``, K(C, C) read off the training rows where the centres are training samples."""
@@ -368,15 +388,18 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
             infinite for every purpose, and finite for scikit-learn's metrics.
         """
         check_is_fitted(self)
-        samples = validate_data(self, X, dtype=np.float64, order="C", reset=False)
-        found = np.empty((len(samples), len(self.planes_)))
-        for block in gen_batches(len(samples), max(1, _BLOCK // self.planes_.shape[1])):
-            found[block] = distances(self._rows(samples[block]), self.planes_)
-        if self._norms is None:
+        return self._distances(self._validated(X, reset=False), self.planes_, self._norms)
+
+    def _distances(self, samples: Any, planes: Array, norms: Array | None) -> Array:
+        """Return the distance of validated samples to any planes over this classifier's rows."""
+        found = np.empty((samples.shape[0], len(planes)))
+        for block in gen_batches(samples.shape[0], max(1, _BLOCK // planes.shape[1])):
+            found[block] = distances(self._rows(samples[block]), planes)
+        if norms is None:
             return found
-        flat = self._norms == 0
+        flat = norms == 0
         with np.errstate(over="ignore"):
-            found /= np.where(flat, 1.0, self._norms)
+            found /= np.where(flat, 1.0, norms)
         found[:, flat] = np.inf
         return np.minimum(found, np.finfo(float).max)
 
@@ -397,7 +420,10 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
         -------
         (samples,) or (samples, classes) array
         """
-        found = self.plane_distances(X)
+        return self._scores(self.plane_distances(X))
+
+    def _scores(self, found: Array) -> Array:
+        """Return decision values of distances to the classes' planes."""
         scores = found if self.scheme_ == "farthest" else -found
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -414,7 +440,10 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
         -------
         (samples,) array
         """
-        scores = self.decision_function(X)
+        return self._labels(self.decision_function(X))
+
+    def _labels(self, scores: Array) -> NDArray[Any]:
+        """Return the classes that decision values say."""
         index = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[index])
 

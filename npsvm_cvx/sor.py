@@ -216,7 +216,7 @@ def refuse_unbounded(rows: Array | Stack, terms: Terms) -> None:
     flat = (up | down) & (terms.curvature == 0)
     if not flat.any():
         return
-    for span, part in Stack.of(rows).chunks():
+    for span, part in Stack.of(rows).chunks(dense=True):
         zero = flat[span] & ~part.any(axis=1)
         if zero.any():
             raise ValueError(

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .kernels import compiled
 from .linalg import ClassFactor, Factor
-from .problem import Problem, Stack
+from .problem import Problem, Stack, densified
 from .sor import SORResult, refuse_unbounded, sor
 from .terms import Array, Terms
 
@@ -150,7 +151,9 @@ class _Run:
 
     def solve(self, start: Array | None) -> tuple[_Point, str]:
         n, d = self.problem.R.shape
-        alone = n * d < _LARGE or n < 20 * d or not self.finish or not np.isfinite(self.kinks).any()
+        # sparse rows are never whitened all at once, however many features they have
+        few = n * d < _LARGE or (n < 20 * d and not self._stay_sparse)
+        alone = few or not self.finish or not np.isfinite(self.kinks).any()
         if start is not None or alone:
             point, chosen = self._first(start), np.ones(n, dtype=bool)
         else:
@@ -172,10 +175,17 @@ class _Run:
             if chosen.all():
                 point = best  # a round that did not help says that rounding is reached: do not build on it
             elif idle >= _PATIENCE:
+                if self._stay_sparse and n > 20 * d:
+                    break
                 chosen = np.ones(n, dtype=bool)
             else:
                 chosen = self._narrow(chosen, point)
         return best, "converged" if best.gap <= self.tol * best.scale else "stalled"
+
+    @property
+    def _stay_sparse(self) -> bool:
+        """Whether whitening rows makes sparse ones plain: it does but for what classes share, which needs no rows."""
+        return self.problem.R.sparse and isinstance(self.factor, Factor)
 
     def _step(self, at: _Point, chosen: NDArray[np.bool_]) -> _Point:
         """Return the best point that moves the chosen samples' multipliers, and those on a parabola, only."""
@@ -321,7 +331,7 @@ class _Run:
         return self._point(z, a, t), chosen
 
     def _untie(
-        self, tied: NDArray[np.bool_], index: NDArray[np.intp], rows: Array, found: Array, a: Array
+        self, tied: NDArray[np.bool_], index: NDArray[np.intp], rows: Any, found: Array, a: Array
     ) -> NDArray[np.bool_]:
         """Share the multipliers out among more samples at a bend than there are dimensions; return whom to move.
 
@@ -339,7 +349,7 @@ class _Run:
         place = float(np.mean(np.where(np.isfinite(place), place, 0.0)))
         share = min(place, 1 - place)
         count = min(len(there), max(2 * len(index), int(np.ceil(_SPARE * share * len(there)))))
-        direction: Array = np.asarray(np.linalg.lstsq(rows.T @ rows, rows.T @ found, rcond=1e-10)[0], dtype=float)
+        direction: Array = np.asarray(np.linalg.lstsq(densified(rows.T @ rows), rows.T @ found, rcond=1e-10)[0])
         growth = self.problem.R.product(direction)[there]
         order = np.argpartition(growth if place > 0.5 else -growth, count - 1)
         movers = np.sort(there[order[:count]])
