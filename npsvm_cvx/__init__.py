@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .datasets import load_dataset, make_cross_planes, make_three_lines
     from .estimator import NPSVMClassifier
     from .modeling import Formulation, Framework, Loss, Program, Reduction
+    from .selection import NPSVMClassifierCV, npsvm_path
     from .solution import solve
     from .verification import Verification, VerificationError, verify
 
@@ -21,6 +22,7 @@ __all__ = [
     "Framework",
     "Loss",
     "NPSVMClassifier",
+    "NPSVMClassifierCV",
     "Program",
     "Reduction",
     "Verification",
@@ -30,6 +32,7 @@ __all__ = [
     "load_dataset",
     "make_cross_planes",
     "make_three_lines",
+    "npsvm_path",
     "solve",
     "verify",
 ]
@@ -41,6 +44,7 @@ _HOMES = {
     "datasets": ["load_dataset", "make_cross_planes", "make_three_lines"],
     "estimator": ["NPSVMClassifier"],
     "modeling": ["Formulation", "Framework", "Loss", "Program", "Reduction"],
+    "selection": ["NPSVMClassifierCV", "npsvm_path"],
     "solution": ["solve"],
     "verification": ["Verification", "VerificationError", "verify"],
 }

@@ -10,6 +10,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -82,13 +83,22 @@ def resolve(formulation: str | Path | type[Formulation] | type[Loss] | Formulati
     if isinstance(given, type) and issubclass(given, Loss):
         return _instantiate(framework_class(given))
     if isinstance(given, Loss):
-        return Framework(given)
+        return _of_loss(given)
     if isinstance(given, Formulation):
         return given
     raise NPSVMError(f"formulation must be a name, a path, or a Formulation or Loss; found {_kind(formulation)}.")
 
 
-def framework_class(loss: type[Loss]) -> type[Framework]:
+def _of_loss(loss: Loss) -> Formulation:
+    try:
+        flat = framework_class(type(loss))
+    except FormulationError:  # an object may do without defaults, and name its hyperparameters as it likes
+        return Framework(loss)
+    return flat(**loss.get_params(deep=False))
+
+
+@cache
+def framework_class(loss: Any) -> type[Framework]:
     """Return the Framework class of a loss, whose hyperparameters are C1, C2 and the loss's own."""
     own = list(inspect.signature(loss).parameters.values())
     taken = {"C1", "C2", "loss"} & {p.name for p in own}
@@ -125,6 +135,7 @@ def framework_class(loss: type[Loss]) -> type[Framework]:
         "domain": loss.domain,
         "loss": property(current_loss),
         "loss_class": loss,
+        "__reduce__": lambda self: (_of_class, (loss, self.get_params(deep=False))),
     }
     return type(loss.__name__, (Framework,), members)
 
@@ -187,6 +198,10 @@ def _declared(module: ModuleType, path: Path) -> type[Formulation]:
 
 def _reduce(self: Formulation) -> tuple[Callable[..., Formulation], tuple[str, dict[str, Any]]]:
     return _restore, (self.source, self.get_params(deep=False))
+
+
+def _of_class(loss: type[Loss], params: dict[str, Any]) -> Formulation:
+    return framework_class(loss)(**params)
 
 
 def _restore(source: str, params: dict[str, Any]) -> Formulation:

@@ -35,6 +35,9 @@ from .problem import is_sparse
 from .solution import Solution, solve
 from .solvers import SOLVERS
 
+DEFAULT = "hnpsvm"
+"""The formulation of a classifier that is told none: the paper's own."""
+
 _SUPPORT = 1e-8  # multipliers below this times the class's largest count as zero
 _FALLBACK = "clarabel"
 _OF_ALL = 6.0  # arrays of (samples x samples) that a fit to sparse samples of many features holds, at most
@@ -58,9 +61,8 @@ class NPSVMClassifier(PlaneClassifier):
     ----------
     formulation : str, path, class or object, default="hnpsvm"
         A name of :func:`npsvm_cvx.available`, a ``.py`` file, or a Formulation or Loss (class or object). Its
-        hyperparameters are set as ``formulation__C1`` and so on, also where it is given by name: setting one
-        turns the name into an object. A Loss object has its own hyperparameters only; ``Framework(loss)`` has
-        C1 and C2.
+        hyperparameters, a loss's with the framework's C1 and C2, are set as ``formulation__C1`` and so on, also
+        where it is given by name: setting one turns the name into an object.
     kernel : str or callable, default="linear"
         "linear", "precomputed", a name of :func:`sklearn.metrics.pairwise.pairwise_kernels`, or a function of
         two sample matrices that returns the matrix of kernel values.
@@ -187,7 +189,7 @@ class NPSVMClassifier(PlaneClassifier):
 
     def __init__(
         self,
-        formulation: str | Path | type[Formulation] | type[Loss] | Formulation | Loss = "hnpsvm",
+        formulation: str | Path | type[Formulation] | type[Loss] | Formulation | Loss = DEFAULT,
         *,
         kernel: str | Callable[[Array, Array], Array] = "linear",
         gamma: str | float = "scale",
@@ -223,7 +225,7 @@ class NPSVMClassifier(PlaneClassifier):
         self.verbose = verbose
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``formulation__NAME`` also where the formulation is a name, a path or a class.
+        """Set parameters; ``formulation__NAME`` also where the formulation is a name, a path, a class or a loss.
 
         It is then replaced by the object it stands for, with that hyperparameter set.
 
@@ -239,8 +241,9 @@ class NPSVMClassifier(PlaneClassifier):
         if "formulation" in params:
             params = dict(params)
             self.formulation = params.pop("formulation")
-        nested = any(name.startswith("formulation__") for name in params)
-        if nested and isinstance(self.formulation, str | Path | type):
+        nested = {name.removeprefix("formulation__") for name in params if name.startswith("formulation__")}
+        unnamed = isinstance(self.formulation, str | Path | type)
+        if nested and (unnamed or (isinstance(self.formulation, Loss) and nested - {*self.formulation.get_params()})):
             self.formulation = resolve(self.formulation)
         super().set_params(**params)
         return self
@@ -303,7 +306,7 @@ class NPSVMClassifier(PlaneClassifier):
         try:
             return solver, compile(formulation), ""
         except NotCompilable as error:
-            return _FALLBACK, None, f"SOR does not solve {type(formulation).__name__} ({error})"
+            return _FALLBACK, None, f"SOR does not solve {type(formulation).__name__} ({str(error).rstrip('.')})"
 
     def _check_sparse(self, n: int, d: int) -> None:
         classes = len(self.classes_)
@@ -352,9 +355,7 @@ class NPSVMClassifier(PlaneClassifier):
         classes = self._classes(training)
         if isinstance(compiled, BoxLP) and is_sparse(training.rows):
             n, d = training.rows.shape
-            self._check_room(
-                8.0 * _OF_A_PROGRAM * (n + d) * d, f"the linear program of {n} samples and {d - 1} features"
-            )
+            self._check_room(8.0 * _OF_A_PROGRAM * (n + d) * d, f"the linear program of {n} samples, {d - 1} features")
         planes = solve_classes(compiled, classes, n_jobs=self.n_jobs, verbose=int(self.verbose), **options)
         found = []
         for k, each in enumerate(planes):

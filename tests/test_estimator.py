@@ -214,7 +214,7 @@ def test_general_solvers_take_whole_weights_and_refuse_others(kernel):
     assert slow.dual_coef_.shape == fast.dual_coef_.shape == (2, len(X))
     with pytest.raises(ValueError, match=r"sample_weight.*solver='clarabel' takes no weights.*whole-number"):
         slow.fit(X, y, sample_weight=np.full(len(X), 0.5))
-    with pytest.raises(ValueError, match=r"sample_weight.*Framework declares no dual"):
+    with pytest.raises(ValueError, match=r"sample_weight.*SOR does not solve Logistic \(Logistic declares no dual\)\."):
         NPSVMClassifier(Logistic()).fit(X, y, sample_weight=np.full(len(X), 0.5))
 
 
@@ -494,6 +494,46 @@ def test_fit_leaves_the_formulation_given_alone():
     assert model.formulation is given
     assert model.formulation_ is not given
     assert model.formulation_.get_params() == given.get_params()
+
+
+class Pinball(Loss):
+    """A loss of the user's own, with a hyperparameter without default: an object knows its value."""
+
+    def __init__(self, tau):
+        self.tau = tau
+
+    def value(self, t):
+        return cp.maximum(1 - t, -self.tau * (1 - t))
+
+    def conjugate(self, v):
+        return v, [v >= -1, v <= self.tau]
+
+
+class Squared(Loss):
+    """The square of the hinge, all of it with defaults."""
+
+    def __init__(self, s=1.0):
+        self.s = s
+
+    def value(self, t):
+        return self.s * cp.square(cp.pos(1 - t))
+
+    def conjugate(self, v):
+        return v + cp.square(v) / (4 * self.s), [v <= 0]
+
+
+@pytest.mark.parametrize("given", [Squared, Squared(0.5), Pinball(0.3)], ids=["class", "object", "no defaults"])
+def test_losses_have_the_frameworks_hyperparameters_too(given):
+    X, y = sample(2)
+    model = NPSVMClassifier(given).set_params(formulation__C1=0.5, formulation__C2=2.0)
+    assert (model.formulation.C1, model.formulation.C2) == (0.5, 2.0)
+    own = "formulation__loss__tau" if isinstance(given, Pinball) else "formulation__s"
+    search = GridSearchCV(
+        NPSVMClassifier(given), {"formulation__C2": [0.5, 2.0], own: [0.2, 0.6]}, cv=2, error_score="raise"
+    ).fit(X, y)
+    again = pickle.loads(pickle.dumps(search))
+    assert (again.predict(X) == search.predict(X)).all()
+    assert str(again.best_estimator_.formulation_) == str(search.best_estimator_.formulation_)
 
 
 def test_searches_over_names_and_their_hyperparameters():

@@ -80,7 +80,7 @@ def test_factors_of_sparse_rows_are_the_factors_of_the_same_rows():
     assert sparse.whiten(sp.csr_array(X)) == pytest.approx(sparse.whiten(X), abs=1e-14)
     for c in (ridge, np.ones(7)):
         from_sparse, from_plain = RowInverse(sp.csr_array(X), c, near), RowInverse(X, c, near)
-        assert from_sparse.T == pytest.approx(from_plain.T, abs=1e-12)
+        assert np.allclose(from_sparse.T, from_plain.T, rtol=0, atol=1e-12)
         r, J = np.arange(7.0), slice(3, 9)
         assert from_sparse.of(J).solve(r) == pytest.approx(from_plain.of(J).solve(r), abs=1e-12)
 
