@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .datasets import load_dataset, make_cross_planes, make_three_lines
     from .estimator import NPSVMClassifier
     from .modeling import Formulation, Framework, Loss, Program, Reduction
+    from .plotting import DecisionRegionDisplay
     from .selection import NPSVMClassifierCV, npsvm_path
     from .solution import solve
     from .verification import Verification, VerificationError, verify
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "GEPSVM",
+    "DecisionRegionDisplay",
     "Formulation",
     "Framework",
     "Loss",
@@ -44,6 +46,7 @@ _HOMES = {
     "datasets": ["load_dataset", "make_cross_planes", "make_three_lines"],
     "estimator": ["NPSVMClassifier"],
     "modeling": ["Formulation", "Framework", "Loss", "Program", "Reduction"],
+    "plotting": ["DecisionRegionDisplay"],
     "selection": ["NPSVMClassifierCV", "npsvm_path"],
     "solution": ["solve"],
     "verification": ["Verification", "VerificationError", "verify"],

@@ -97,9 +97,14 @@ def _of_loss(loss: Loss) -> Formulation:
     return flat(**loss.get_params(deep=False))
 
 
+def framework_class(loss: type[Loss]) -> type[Framework]:
+    """Return the Framework class of a loss, whose hyperparameters are C1, C2 and the loss's own; always the same."""
+    key: Any = loss
+    return _framework_class(key)
+
+
 @cache
-def framework_class(loss: Any) -> type[Framework]:
-    """Return the Framework class of a loss, whose hyperparameters are C1, C2 and the loss's own."""
+def _framework_class(loss: Any) -> type[Framework]:
     own = list(inspect.signature(loss).parameters.values())
     taken = {"C1", "C2", "loss"} & {p.name for p in own}
     if taken:

@@ -25,7 +25,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from .linalg import Array
 from .modeling import Scheme
-from .planes import Distance, Rows, ZeroNormalWarning, distances
+from .planes import Distance, Rows, ZeroNormalWarning
 
 _BLOCK = 2**22  # entries of the rows held at once in prediction: 32 MB
 _FLAT = 1e-10  # a plane whose value varies by less than this times |b| over the training samples has w = 0
@@ -372,6 +372,30 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
         if not named(self.kernel, "linear"):
             raise AttributeError(f"{name} is only there with kernel='linear'; planes_ has the expansion coefficients.")
 
+    def plane_values(self, X: ArrayLike) -> Array:
+        """Return ``x z_k`` of each sample and class: zero on the plane, and of either sign beside it.
+
+        Parameters
+        ----------
+        X : (samples, features) array-like
+            Or kernel values with the training samples, (samples, training samples), where they are
+            precomputed.
+
+        Returns
+        -------
+        (samples, classes) array
+            In the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        return self._values(self._validated(X, reset=False), self.planes_)
+
+    def _values(self, samples: Any, planes: Array) -> Array:
+        """Return the values of any planes over this classifier's rows at validated samples, a block at a time."""
+        found = np.empty((samples.shape[0], len(planes)))
+        for block in gen_batches(samples.shape[0], max(1, _BLOCK // planes.shape[1])):
+            found[block] = self._rows(samples[block]) @ planes.T
+        return found
+
     def plane_distances(self, X: ArrayLike) -> Array:
         """Return the distance of each sample to each class's plane, ``|x z_k|`` or ``|x z_k| / |w_k|``.
 
@@ -392,9 +416,7 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
 
     def _distances(self, samples: Any, planes: Array, norms: Array | None) -> Array:
         """Return the distance of validated samples to any planes over this classifier's rows."""
-        found = np.empty((samples.shape[0], len(planes)))
-        for block in gen_batches(samples.shape[0], max(1, _BLOCK // planes.shape[1])):
-            found[block] = distances(self._rows(samples[block]), planes)
+        found = np.abs(self._values(samples, planes))
         if norms is None:
             return found
         flat = norms == 0
