@@ -22,7 +22,7 @@ from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.parallel import Parallel, delayed
 
-from .catalog import resolve
+from .catalog import framework_class, resolve
 from .certificate import Certificate
 from .classes import Classes, solve_classes
 from .compile import BoxLP, Compiled, NotCompilable, compile
@@ -247,6 +247,14 @@ class NPSVMClassifier(PlaneClassifier):
             self.formulation = resolve(self.formulation)
         super().set_params(**params)
         return self
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # a format that saves a class by its name finds the loss where its formulation was, both being called alike
+        for name in {"formulation", "formulation_"} & set(state):
+            saved = state[name]
+            if isinstance(saved, Loss) and "C1" in vars(saved):
+                state = {**state, name: framework_class(type(saved))(**vars(saved))}
+        super().__setstate__(state)
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Find the plane of each class.
