@@ -154,7 +154,7 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
         count = len(self.classes_)
         if count < 2:
             zero = "" if len(kept) == samples.shape[0] else " of nonzero sample_weight"
-            found = f"only one class: {self.classes_[0]!r}" if count else "none"
+            found = f"only one class: {self.classes_.tolist()[0]!r}" if count else "none"
             raise ValueError(
                 f"This solver needs samples of at least 2 classes in the data{zero}, but the data contains {found}"
             )

@@ -1,14 +1,18 @@
-"""GEPSVM finds the planes its quotient says, and keeps scikit-learn's contract."""
+"""The methods a comparison has beside the framework: each against a computation of its own, and GEPSVM's contract."""
 
+import cvxpy as cp
 import numpy as np
+import oracle
 import pytest
 import scipy.linalg
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.multiclass import OneVsOneClassifier
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import check_estimator
 
+from npsvm_cvx import NPSVMClassifier, load
 from npsvm_cvx.baselines import GEPSVM
 from npsvm_cvx.planes import ZeroNormalWarning
 
@@ -136,3 +140,85 @@ def test_more_classes_by_one_against_one():
     X, y = load_iris(return_X_y=True)
     model = OneVsOneClassifier(GEPSVM(kernel="rbf", delta=1e-3))
     assert clone(model).fit(X, y).score(X, y) > 0.9
+
+
+# --- the other methods the paper compares with ---------------------------------------------------------
+
+
+def three(seed=1, n=45):
+    X, y = make_blobs(n, 3, centers=3, cluster_std=2.0, random_state=seed)
+    new = np.random.default_rng(seed).normal(0.0, 6.0, size=(60, 3))
+    return X, y, np.r_[X, new]
+
+
+def planes_of(name, p, rows, y, nearest):
+    """Return the plane of each class by the oracle, which reads no formulation: S and R typed out."""
+    found = []
+    for k in np.unique(y):
+        S, R = (rows[y == k], -rows[y != k]) if nearest else (rows[y != k], rows[y == k])
+        found.append(oracle.optimum(name, p, S, R).plane)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_mbsvm_decides_for_the_farthest_of_planes_typed_out(kernel):
+    X, y, new = three()
+    p = {"C2": 0.5, "eps": 1e-3}
+    model = NPSVMClassifier(load("mbsvm")(**p), kernel=kernel, gamma=0.05, tol=1e-10).fit(X, y)
+    rows, at = (X, new) if kernel == "linear" else (rbf_kernel(X, gamma=0.05), rbf_kernel(new, X, gamma=0.05))
+    rows, at = np.column_stack([rows, np.ones(len(X))]), np.column_stack([at, np.ones(len(new))])
+    distance = np.abs(at @ planes_of("mbsvm", p, rows, y, nearest=False).T)
+    assert model.decision_function(new) == pytest.approx(distance, rel=1e-3, abs=1e-4)
+    assert (model.predict(new) == distance.argmax(axis=1)).all()
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_twsvm_decides_for_the_nearest_of_planes_typed_out(kernel, classes):
+    X, y, new = three()
+    X, y = X[y < classes], y[y < classes]
+    p = {"C2": 0.05, "eps": 1e-3}
+    model = NPSVMClassifier(load("twsvm")(**p), kernel=kernel, gamma=0.05, tol=1e-10).fit(X, y)
+    K = rbf_kernel(X, gamma=0.05)
+    rows, at = (X, new) if kernel == "linear" else (K, rbf_kernel(new, X, gamma=0.05))
+    rows, at = np.column_stack([rows, np.ones(len(X))]), np.column_stack([at, np.ones(len(new))])
+    z = planes_of("twsvm", p, rows, y, nearest=True)
+    w = z[:, :-1]
+    norm = np.sqrt(np.einsum("ki,ki->k", w, w if kernel == "linear" else w @ K))
+    distance = np.abs(at @ z.T) / norm
+    clear = np.sort(distance, axis=1)[:, 1] - np.sort(distance, axis=1)[:, 0] > 1e-2
+    assert clear.mean() > 0.7
+    assert (model.predict(new) == distance.argmin(axis=1))[clear].all()
+
+
+def svm_values(K, at, signs, C):
+    """Return an SVM's decision values by its dual as CVXPY solves it: max e'a - a'YKYa/2, 0 <= a <= C, y'a = 0."""
+    values, vectors = np.linalg.eigh(K)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    a = cp.Variable(len(signs))
+    fit = cp.sum(a) - cp.sum_squares(root.T @ cp.multiply(signs, a)) / 2
+    equation = signs @ a == 0
+    cp.Problem(cp.Maximize(fit), [a >= 0, a <= C, equation]).solve(solver="CLARABEL", tol_gap_rel=1e-12)
+    alpha = np.clip(a.value, 0, C)
+    free = (alpha > 1e-5 * C) & (alpha < (1 - 1e-5) * C)
+    b = np.mean(signs[free] - K[free] @ (signs * alpha))
+    return at @ (signs * alpha) + b
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_the_svm_of_the_comparison_one_against_one_and_against_the_rest(kernel):
+    X, y, new = three()
+    gram = (lambda A, B: A @ B.T) if kernel == "linear" else (lambda A, B: rbf_kernel(A, B, gamma=0.05))
+    make = SVC(C=0.5, kernel=kernel, gamma=0.05, tol=1e-8)
+    rest = OneVsRestClassifier(make).fit(X, y)
+    scores = np.column_stack([svm_values(gram(X, X), gram(new, X), np.where(y == k, 1.0, -1.0), 0.5) for k in range(3)])
+    assert rest.decision_function(new) == pytest.approx(scores, abs=1e-3)
+    assert (rest.predict(new) == scores.argmax(axis=1)).mean() > 0.98  # ties apart
+    votes = np.zeros((len(new), 3))
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        two = (y == i) | (y == j)
+        values = svm_values(gram(X[two], X[two]), gram(new, X[two]), np.where(y[two] == i, 1.0, -1.0), 0.5)
+        votes[np.arange(len(new)), np.where(values > 0, i, j)] += 1
+    clear = votes.max(axis=1) == 2
+    assert clear.mean() > 0.9
+    assert (make.fit(X, y).predict(new) == votes.argmax(axis=1))[clear].mean() > 0.98

@@ -421,7 +421,7 @@ def test_bad_parameters_are_named(parameters, says):
 @pytest.mark.parametrize(
     ("X", "y", "options", "says"),
     [
-        ([[0.0], [1.0]], [1, 1], {}, r"at least 2 classes.*only one class: np.int64\(1\)"),
+        ([[0.0], [1.0]], [1, 1], {}, r"at least 2 classes.*only one class: 1"),
         ([[0.0], [1.0]], [0.5, 1.5], {}, "Unknown label type"),
         ([[0.0], [1.0]], ["a", 1], {}, "Unknown label type|not supported between"),
         ([[0.0], [np.nan]], [0, 1], {}, "Input X contains NaN"),
