@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .problem import Problem, Stack
+from .problem import Problem, Stack, densified, is_sparse, joined
 from .terms import Array, Terms
 
 _U = 2.0**-53
@@ -97,7 +97,9 @@ class Proof:
     def check(self) -> Certificate:
         """Return what the proof proves, computed here and now."""
         if self.free is not None:
-            return certify_linear_program(Stack.of(self.R).dense(), self.z, self.a, self.terms, slice(*self.free))
+            return certify_linear_program(
+                joined(Stack.of(self.R).blocks), self.z, self.a, self.terms, slice(*self.free)
+            )
         return certify(self.S, self.R, self.z, self.a, self.terms, ridge=self.ridge, near=self.near)
 
     def to_json(self) -> str:
@@ -347,12 +349,12 @@ def _exact_rows(rows: Array, vector: Array, *also: Array) -> tuple[Array, Array]
 _EXACT_CHUNK = 2**16
 
 
-def certify_linear_program(G: Array, z: Array, a: Array, terms: Terms, free: slice) -> Certificate:
+def certify_linear_program(G: Any, z: Array, a: Array, terms: Terms, free: slice) -> Certificate:
     r"""Bound the gap of a plane and multipliers of ``max -c'a`` subject to ``G'a = 0`` and boxes that hold zero.
 
     Parameters
     ----------
-    G : (n, d) array
+    G : (n, d) array, plain or CSR
         Rows; those of ``free`` are a multiple of the identity, so that their multipliers can repair the equation.
     z : (d,) array
     a : (n,) array
@@ -363,7 +365,7 @@ def certify_linear_program(G: Array, z: Array, a: Array, terms: Terms, free: sli
     free : slice
         The rows of the identity block.
     """
-    block = G[free]
+    block = densified(G[free])
     scale = float(block[0, 0])
     d = G.shape[1]
     if block.shape != (d, d) or not np.array_equal(block, scale * np.eye(d)) or scale == 0:
@@ -378,12 +380,13 @@ def certify_linear_program(G: Array, z: Array, a: Array, terms: Terms, free: sli
     rest = np.ones(len(a), dtype=bool)
     rest[free] = False
     a = np.clip(a, terms.lower, terms.upper)
-    turned = np.ascontiguousarray(G[rest].T)
-    t, t_error = _product(G, np.abs(G), z)
+    turned = G[rest].T if is_sparse(G) else np.ascontiguousarray(G[rest].T)
+    t, t_error = _product(G, abs(G), z)
     slopes = t + terms.linear, _up(t_error + _U * np.abs(t + terms.linear))
-    needed = _product(turned, np.abs(turned), a[rest])
+    needed = _product(turned, abs(turned), a[rest])
     gap, primal = _linear_program_gap(terms, a, scale, free, rest, slopes, needed)
-    if gap > _FINE * abs(primal) and G.size <= _SHARPENED:
+    if gap > _FINE * abs(primal) and G.shape[0] * d <= _SHARPENED:
+        G, turned = densified(G), densified(turned)
         with contextlib.suppress(OverflowError, ValueError), np.errstate(over="ignore", invalid="ignore"):
             slopes, needed = _with_error(_exact_rows(G, z, terms.linear)), _with_error(_exact_rows(turned, a[rest]))
             gap, primal = min((gap, primal), _linear_program_gap(terms, a, scale, free, rest, slopes, needed))
@@ -445,7 +448,7 @@ def _down(x: Any) -> Any:
     return x - (np.abs(x) * _ULP + _TINY)
 
 
-def _product(rows: Array, size: Array, vector: Array) -> tuple[Array, Array]:
+def _product(rows: Any, size: Any, vector: Array) -> tuple[Array, Array]:
     """Return ``rows @ vector`` and a bound on its distance to the exact product; ``size`` is ``abs(rows)``."""
     n = rows.shape[1]
     gamma = _gamma(n)

@@ -22,7 +22,7 @@ from .compile import BoxLP, BoxQP, Compiled
 from .errors import NPSVMError
 from .linalg import Array, ClassFactor, Factor, RowInverse
 from .modeling import Scheme
-from .problem import Problem, Stack, is_sparse, span_of
+from .problem import Problem, Stack, densified, is_sparse, joined, span_of
 from .sor import SORResult
 from .working_set import factor_of, minimise
 
@@ -206,6 +206,7 @@ def _factors(compiled: BoxQP, classes: Classes) -> Callable[[int, Problem], Fact
     return lambda k, problem: factor_of(problem)
 
 
+_WRITTEN_OUT = 2**20  # entries of a linear program so small that it is solved by every means, which take plain rows
 _WIDEST = 2**13  # features of sparse rows for which a matrix of their number squared is built all the same
 
 
@@ -249,7 +250,10 @@ def _quadratic(
 def _linear(compiled: BoxLP, classes: Classes, k: int, options: dict[str, Any]) -> ClassPlane:
     begin = time.perf_counter()
     near, margin = classes.near(k), classes.margin(k)
-    S, R = classes.stack(near).dense(), classes.sign * classes.stack(margin).dense()
+    S, R = joined(classes.stack(near).blocks), classes.sign * joined(classes.stack(margin).blocks)
+    n, d = classes.rows.shape
+    if is_sparse(S) and (n + d) * d <= _WRITTEN_OUT:
+        S, R = densified(S), densified(R)
     weights = {"near": classes.weigh(near), "margin": classes.weigh(margin)}
     result, plane = compiled.solve(S, R, **weights, **options)
     proof = compiled.proof(S, R, plane, result.a, **weights)

@@ -27,13 +27,14 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from .certificate import Proof
 from .errors import FormulationError
 from .linalg import Array
 from .modeling import Formulation, Program
-from .problem import Problem, Stack
+from .problem import Problem, Stack, is_sparse, joined
 from .proximal import proximal_point
 from .sor import SORResult
 from .terms import Terms
@@ -139,9 +140,10 @@ class Block:
     scale: float
     samples: Coefficients
 
-    def matrix(self, S: Array, R: Array) -> Array:
-        """Return the block's rows of G."""
-        base = {"R": R, "S": S, "I": np.eye(S.shape[1])}[self.rows]
+    def matrix(self, S: Any, R: Any) -> Any:
+        """Return the block's rows of G, sparse where S and R are."""
+        d = S.shape[1]
+        base = {"R": R, "S": S, "I": sparse.eye_array(d, format="csr") if is_sparse(S) else np.eye(d)}[self.rows]
         return base if self.scale == 1 else -base if self.scale == -1 else self.scale * base
 
 
@@ -154,24 +156,26 @@ class BoxLP:
     shape = "box linear program: interior points, ended on a vertex"
 
     def assembled(
-        self, S: Array, R: Array, *, near: float | Array = 1.0, margin: float | Array = 1.0
-    ) -> tuple[Array, Terms, list[int]]:
+        self, S: Any, R: Any, *, near: float | Array = 1.0, margin: float | Array = 1.0
+    ) -> tuple[Any, Terms, list[int]]:
         """Return G, its terms, and where each block ends; ``near`` and ``margin`` are the samples' weights."""
         weights = {"S": near, "R": margin, "I": 1.0}
         parts = [block.matrix(S, R) for block in self.blocks]
-        each = [block.samples.terms(len(G), weights[block.rows]) for block, G in zip(self.blocks, parts, strict=True)]
+        each = [
+            block.samples.terms(G.shape[0], weights[block.rows]) for block, G in zip(self.blocks, parts, strict=True)
+        ]
         columns = [np.concatenate(column) for column in list(zip(*each, strict=True))[:4]]
-        ends = list(np.cumsum([len(G) for G in parts]))
+        ends = list(np.cumsum([G.shape[0] for G in parts]))
         linear, curvature, lower, upper = columns
-        return np.vstack(parts), Terms(linear, curvature, lower, upper, sum(t.constant for t in each)), ends
+        return joined(parts), Terms(linear, curvature, lower, upper, sum(t.constant for t in each)), ends
 
-    def primal_value(self, S: Array, R: Array, z: Array) -> float:
+    def primal_value(self, S: Any, R: Any, z: Array) -> float:
         """Return the primal objective at the plane z."""
         G, terms, _ = self.assembled(S, R)
         return float(terms.phi(G @ z).sum()) - terms.constant
 
     def solve(
-        self, S: Array, R: Array, *, near: float | Array = 1.0, margin: float | Array = 1.0, **options: Any
+        self, S: Any, R: Any, *, near: float | Array = 1.0, margin: float | Array = 1.0, **options: Any
     ) -> tuple[SORResult, Array]:
         """Return the loop's result and the plane; ``near`` and ``margin`` are the samples' weights."""
         G, terms, _ = self.assembled(S, R, near=near, margin=margin)
@@ -179,7 +183,7 @@ class BoxLP:
         return result, result.w
 
     def proof(
-        self, S: Array, R: Array, plane: Array, a: Array, *, near: float | Array = 1.0, margin: float | Array = 1.0
+        self, S: Any, R: Any, plane: Array, a: Array, *, near: float | Array = 1.0, margin: float | Array = 1.0
     ) -> Proof | None:
         """Return what a rigorous bound on the plane's gap follows from; None without an identity block to repair by."""
         G, terms, ends = self.assembled(S, R, near=near, margin=margin)
@@ -193,9 +197,9 @@ class BoxLP:
         """Return the dual variables, all blocks in one vector named ``theta``."""
         return {"theta": result.a}
 
-    def margins(self, result: SORResult, S: Array, R: Array) -> Array | None:
+    def margins(self, result: SORResult, S: Any, R: Any) -> Array | None:
         """Return the multipliers of the margin rows; None where they have none of their own, or several."""
-        lengths = {"R": len(R), "S": len(S), "I": S.shape[1]}
+        lengths = {"R": R.shape[0], "S": S.shape[0], "I": S.shape[1]}
         ends = np.cumsum([lengths[block.rows] for block in self.blocks])
         pieces = zip(self.blocks, np.split(result.a, ends[:-1]), strict=True)
         found = [piece for block, piece in pieces if block.rows == "R"]

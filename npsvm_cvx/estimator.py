@@ -25,7 +25,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from .catalog import framework_class, resolve
 from .certificate import Certificate
 from .classes import Classes, solve_classes
-from .compile import BoxLP, Compiled, NotCompilable, compile
+from .compile import Compiled, NotCompilable, compile
 from .errors import unknown
 from .linalg import Array
 from .modeling import Formulation, Loss, Scheme
@@ -42,7 +42,6 @@ _SUPPORT = 1e-8  # multipliers below this times the class's largest count as zer
 _FALLBACK = "clarabel"
 _OF_ALL = 6.0  # arrays of (samples x samples) that a fit to sparse samples of many features holds, at most
 _OF_ONE = 14.0  # arrays of (features x features) that one class takes with fewer: its factor, and rows whitened
-_OF_A_PROGRAM = 6.0  # copies of its rows that a linear program makes, which are plain
 _UNPROVED = 1000.0  # a proof that falls short of tol by this factor for rounding's sake is worth a warning
 
 
@@ -361,9 +360,6 @@ class NPSVMClassifier(PlaneClassifier):
         if self.max_iter is not None:
             options["max_sweeps"] = self.max_iter
         classes = self._classes(training)
-        if isinstance(compiled, BoxLP) and is_sparse(training.rows):
-            n, d = training.rows.shape
-            self._check_room(8.0 * _OF_A_PROGRAM * (n + d) * d, f"the linear program of {n} samples, {d - 1} features")
         planes = solve_classes(compiled, classes, n_jobs=self.n_jobs, verbose=int(self.verbose), **options)
         found = []
         for k, each in enumerate(planes):

@@ -13,12 +13,13 @@ for the vertex it leads to as soon as the free multipliers are told from those a
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
+from .problem import densified, is_sparse, joined, scaled_rows
 from .terms import Array, Terms
 
 
@@ -45,12 +46,12 @@ class Pair(NamedTuple):
     balanced: bool
 
 
-def interior_point(G: Array, terms: Terms, budget: Budget) -> Pair | None:
+def interior_point(G: Any, terms: Terms, budget: Budget) -> Pair | None:
     r"""Maximise ``-c'a`` subject to ``G'a = 0`` and the boxes.
 
     Parameters
     ----------
-    G : (n, d) array
+    G : (n, d) array, plain or CSR
         Rows, of full column rank; columns and boxes are best of similar sizes.
     terms : Terms
         Curvature zero and finite boxes; one without width holds a multiplier that takes no part.
@@ -89,7 +90,7 @@ def interior_point(G: Array, terms: Terms, budget: Budget) -> Pair | None:
 _MANY = 1000  # with fewer rows, holding some saves less than it costs
 
 
-def _follow(G: Array, terms: Terms, budget: Budget, *, holding: bool) -> Pair | None:
+def _follow(G: Any, terms: Terms, budget: Budget, *, holding: bool) -> Pair | None:
     """Follow the central path to a vertex without gap; where none is found, return the pair with the least."""
     path = _CentralPath(G, terms)
     best: Pair | None = None
@@ -118,6 +119,7 @@ def _follow(G: Array, terms: Terms, budget: Budget, *, holding: bool) -> Pair | 
     if path.holds_some and budget.left:
         return _follow(G, terms, budget, holding=False)
     if path.gap <= _CLEAR * path.scale:
+        path.balance()
         end = path.whole(path.point())
         best = end if best is None or end.gap < best.gap else best
     return best
@@ -138,12 +140,13 @@ class _CentralPath:
     are their rows of G, ``weight`` is what the rows held add to ``G'a``, ``reach`` the size of its sums.
     """
 
-    def __init__(self, G: Array, terms: Terms) -> None:
+    def __init__(self, G: Any, terms: Terms) -> None:
         self.G, self.terms = G, terms
-        self.at_work = np.arange(len(G))
-        self.held = np.zeros(len(G))  # the multipliers of rows not at work
+        self.n = G.shape[0]
+        self.at_work = np.arange(self.n)
+        self.held = np.zeros(self.n)  # the multipliers of rows not at work
         self.weight = np.zeros(G.shape[1])  # held @ G
-        self.reach = np.ones(len(G)) @ np.abs(G)
+        self.reach = np.ones(self.n) @ abs(G)
         self.rows, self.U = _whiten(G)
         self._begin(-(self.rows.T @ terms.linear))  # the plane nearest the kinks
 
@@ -163,7 +166,7 @@ class _CentralPath:
 
     @property
     def holds_some(self) -> bool:
-        return len(self.at_work) < len(self.G)
+        return len(self.at_work) < self.n
 
     def _measure(self) -> None:
         self.gap = float(self.x @ self.p + self.y @ self.q)
@@ -225,14 +228,28 @@ class _CentralPath:
 
     def release(self, pair: Pair) -> None:
         """Begin anew at a plane, the rows held on the wrong side of its kinks at work again."""
-        idle = np.ones(len(self.G), dtype=bool)
+        idle = np.ones(self.n, dtype=bool)
         idle[self.at_work] = False
         wrong = np.flatnonzero(idle & (self.terms.brackets(self.held, self.G @ pair.z) > 0))
         self.weight = self.weight - self.held[wrong] @ self.G[wrong]
         self.held[wrong] = 0.0
-        back = solve_triangular(self.U, self.G[wrong].T, trans="T", check_finite=False).T
-        self.at_work, self.rows = np.append(self.at_work, wrong), np.vstack([self.rows, back])
+        back = self.G[wrong]
+        if not is_sparse(back):
+            back = solve_triangular(self.U, back.T, trans="T", check_finite=False).T
+        self.at_work, self.rows = np.append(self.at_work, wrong), joined([self.rows, back])
         self._begin(self.U @ pair.z)
+
+    def balance(self) -> None:
+        """Refine the multipliers' equation, which steps leave to the rounding of rows that are not whitened."""
+        theta = 1.0 / (self.p / self.x + self.q / self.y)
+        normal = _factor(self.rows, theta)
+        for _ in range(_REFINEMENTS):
+            if normal is None:
+                return
+            step = theta * (self.rows @ _solve(normal, self.right - self.rows.T @ self.a))
+            if not np.isfinite(step).all():
+                return
+            self.a = self.a + step
 
     def point(self) -> Pair:
         """Return the pair where the path is, of the rows at work."""
@@ -249,9 +266,11 @@ class _CentralPath:
         a = np.where(self.p > self.q, self.own_terms.lower, self.own_terms.upper)
         a[free] = self.a[free]
         z = self.point().z
+        if is_sparse(self.own) and free.sum() > _MANY_FREE * len(z):
+            return self.point()._replace(gap=np.inf)  # not told apart, and their rows are not to be written out
         if free.any():
             room = np.minimum(self.x, self.y)[free]
-            G, linear = self.own[free], self.linear[free]
+            G, linear = densified(self.own[free]), self.linear[free]
             basis = _Basis(G * room[:, None])
             for _ in range(_REFINEMENTS):
                 z = z - basis.least(room * (linear + G @ z))
@@ -278,6 +297,7 @@ _BACK = 0.9995  # how near the boundary a step ends
 _SHORTEST = 1e-6  # shorter steps lead nowhere: only rounding is left
 _DOUBT = 10.0  # on data sets this was seldom too little, and what it holds wrongly is released in the end
 _REFINEMENTS = 3
+_MANY_FREE = 8  # free multipliers a dimension, at most, with sparse rows
 
 
 def _longest(x: Array, dx: Array, y: Array, dy: Array) -> float:
@@ -285,11 +305,11 @@ def _longest(x: Array, dx: Array, y: Array, dy: Array) -> float:
     return 1.0 / max(1.0, -float(np.min(dx / x)), -float(np.min(dy / y)))
 
 
-def _factor(rows: Array, theta: Array) -> Array | None:
+def _factor(rows: Any, theta: Array) -> Array | None:
     """Return the Cholesky factor of ``F' diag(theta) F``, upper; None where the product is not positive."""
     with np.errstate(over="ignore", invalid="ignore"):
-        scaled = rows * np.sqrt(theta)[:, None]
-        system = scaled.T @ scaled
+        scaled = scaled_rows(rows, np.sqrt(theta))
+        system = densified(scaled.T @ scaled)
     if not np.isfinite(system).all():
         return None
     system[np.diag_indices_from(system)] *= 1 + _SHIFT
@@ -308,8 +328,10 @@ def _solve(factor: Array, right: Array) -> Array:
     return np.asarray(solve_triangular(factor, half, check_finite=False))
 
 
-def _whiten(G: Array) -> tuple[Array, Array]:
-    """Return rows with nearly orthonormal columns and the triangle U with ``G = F U``."""
+def _whiten(G: Any) -> tuple[Any, Array]:
+    """Return rows with nearly orthonormal columns and the triangle U with ``G = F U``; sparse rows as they are."""
+    if is_sparse(G):
+        return G, np.eye(G.shape[1])
     U = _triangle(G)
     if U is None:
         q, r = np.linalg.qr(G)

@@ -54,6 +54,17 @@ def scaled_rows(rows: Any, factors: Array) -> Any:
     return rows.multiply(factors[:, None]).tocsr() if is_sparse(rows) else rows * factors[:, None]
 
 
+def joined(blocks: Any) -> Any:
+    """Return blocks of rows as one matrix, sparse if one of them is; a single block as it is."""
+    if len(blocks) == 1:
+        return blocks[0]
+    if not any(is_sparse(block) for block in blocks):
+        return np.concatenate(blocks)
+    from scipy.sparse import vstack
+
+    return vstack(blocks, format="csr")
+
+
 class Stack:
     """Rows in one or more blocks with as many columns, used as one matrix and never copied into one.
 
@@ -117,7 +128,7 @@ class Stack:
         cuts = np.searchsorted(index, self.ends)
         begins = np.concatenate([[0], self.ends[:-1]])
         parts = np.split(index, cuts[:-1])
-        return _joined([block[part - begin] for block, part, begin in zip(self.blocks, parts, begins, strict=True)])
+        return joined([block[part - begin] for block, part, begin in zip(self.blocks, parts, begins, strict=True)])
 
     def gram(self, weights: float | Array = 1.0) -> Array:
         """Return ``rows' diag(weights) rows``, (d, d)."""
@@ -145,7 +156,7 @@ class Stack:
 
     def dense(self) -> Array:
         """Return the one matrix; a copy where there are several blocks."""
-        return densified(_joined(self.blocks))
+        return densified(joined(self.blocks))
 
     def finite(self) -> bool:
         """Whether every entry is finite."""
@@ -156,16 +167,6 @@ class Stack:
 
 
 _MANY_ENTRIES = 2**24
-
-
-def _joined(blocks: Any) -> Any:
-    if len(blocks) == 1:
-        return blocks[0]
-    if not any(is_sparse(block) for block in blocks):
-        return np.concatenate(blocks)
-    from scipy.sparse import vstack
-
-    return vstack(blocks, format="csr")
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .interior import Budget, interior_point
 from .newton import LARGEST_SYSTEM
+from .problem import is_sparse, scaled_rows
 from .sor import SORResult, sor
 from .terms import Array, Terms
 
 
 def proximal_point(
-    G: Array,
+    G: Any,
     terms: Terms,
     *,
     relaxation: float = 1.0,
@@ -36,8 +39,8 @@ def proximal_point(
 
     Parameters
     ----------
-    G : (n, d) array
-        Rows, of full column rank.
+    G : (n, d) array, plain or CSR
+        Rows, of full column rank.  Sparse rows stay so, and are for the interior points alone.
     terms : Terms
         Curvature zero and boxes with zero inside (or nothing else), so that a multiplier can be made feasible exactly
         by shrinking it.
@@ -79,24 +82,24 @@ def proximal_point(
     deadline = np.inf if time_limit is None else time.monotonic() + time_limit
     budget = Budget(max_sweeps, deadline)
 
-    best = _score(rows, scaled, np.zeros(len(rows)), np.zeros(rows.shape[1]), tol)
+    best = _score(rows, scaled, np.zeros(rows.shape[0]), np.zeros(rows.shape[1]), tol)
     start, room = None, _room(rows, scaled)
     for box in (scaled._replace(lower=scaled.lower * (1 - room), upper=scaled.upper * (1 - room)), scaled):
-        if best.converged or rows.shape[1] > LARGEST_SYSTEM:
+        if best.converged or (rows.shape[1] > LARGEST_SYSTEM and not is_sparse(rows)):
             break
         start = interior_point(rows, box, budget) or start
         if start is not None and start.balanced:
             best = _better(best, _score(rows, scaled, start.a, start.z, tol))
-        if best.gap > 10 * float(room @ np.abs(rows @ best.w)):
+        if best.gap > 10 * float(room @ abs(rows @ best.w)):
             break  # else it may be the room left for rounding that the tolerance does not allow
     status = "stalled"
-    if not best.converged and budget.left and best.relative_gap > _ROUNDING:
+    if not best.converged and budget.left and best.relative_gap > _ROUNDING and not is_sparse(rows):
         a, z = (best.a, best.w) if start is None else (start.a, start.z)
         found, status = _rounds(rows, scaled, a, z, budget, relaxation=relaxation, tol=tol, random_state=random_state)
         best = _better(best, found)
     elif not budget.left:
         status = "time limit" if time.monotonic() > deadline else "iteration limit"
-    best = _as_returned(replace(best, w=best.w / scale), np.asarray(G, dtype=float), terms, tol)
+    best = _as_returned(replace(best, w=best.w / scale), G, terms, tol)
     return replace(
         best,
         a=np.clip(best.a * size, terms.lower, terms.upper),
@@ -105,7 +108,7 @@ def proximal_point(
     )
 
 
-def _as_returned(best: SORResult, G: Array, terms: Terms, tol: float) -> SORResult:
+def _as_returned(best: SORResult, G: Any, terms: Terms, tol: float) -> SORResult:
     """Return the result scored at its plane as it is; at the plane of zeros where dependent columns left it worse."""
     plane = min((best.w, np.zeros_like(best.w)), key=lambda z: float(terms.phi(G @ z).sum()))
     primal = float(terms.phi(G @ plane).sum()) - terms.constant
@@ -117,9 +120,9 @@ def _as_returned(best: SORResult, G: Array, terms: Terms, tol: float) -> SORResu
 _ROUNDING = 1e-14  # a relative gap that no round lowers
 
 
-def _scaled(G: Array, terms: Terms) -> tuple[Array, Terms, Array, Array]:
+def _scaled(G: Any, terms: Terms) -> tuple[Any, Terms, Array, Array]:
     """Return rows and terms with boxes of size one and columns of norm one, and the sizes of both; check them."""
-    rows = np.asarray(G, dtype=float)
+    rows = G if is_sparse(G) else np.asarray(G, dtype=float)
     holds = ((terms.lower < 0) & (terms.upper > 0)) | ((terms.lower == 0) & (terms.upper == 0))
     if (terms.curvature != 0).any() or not holds.all():
         raise ValueError("the proximal loop needs zero curvature and boxes with zero inside.")
@@ -128,32 +131,47 @@ def _scaled(G: Array, terms: Terms) -> tuple[Array, Terms, Array, Array]:
     size = np.maximum(-terms.lower, terms.upper)
     unit = np.where(size > 0, size, 1.0)
     scaled = Terms(terms.linear * size, terms.curvature, terms.lower / unit, terms.upper / unit, terms.constant)
-    rows = rows * size[:, None]
-    scale = np.sqrt(np.einsum("ij,ij->j", rows, rows))
+    rows = scaled_rows(rows, size)
+    scale = np.sqrt(rows.multiply(rows).sum(axis=0) if is_sparse(rows) else np.einsum("ij,ij->j", rows, rows))
     if not np.isfinite(scale).all() or (scale == 0).any():
         raise ValueError("the rows must be of a size whose squares are finite, with no column of zeros.")
-    rows *= 1 / scale
+    if is_sparse(rows):
+        rows = scaled_rows(rows.T, 1 / scale).T.tocsr()
+    else:
+        rows *= 1 / scale
     return rows, scaled, size, scale
 
 
-def _room(rows: Array, terms: Terms) -> Array:
+def _room(rows: Any, terms: Terms) -> Array:
     """Return, by row, the part of its box that what ``G'a`` rounds to may fill.
 
     A row of one entry without cost can take up the rounding of its column, by itself and at once.  With its multiplier
     at the very bound it could not: whoever recomputes it from the others, as the certificate does, would have to shrink
     them all.
     """
-    room = np.zeros(len(rows))
-    alone = np.flatnonzero((terms.linear == 0) & ((rows[:, 0] == 0) | (rows[:, -1] == 0)))  # soon told of most rows
-    alone = alone[np.count_nonzero(rows[alone], axis=1) == 1]
-    column = np.argmax(np.abs(rows[alone]), axis=1)
+    n = rows.shape[0]
+    room = np.zeros(n)
+    alone, column, entry = _single_entries(rows, terms.linear == 0)
     # the bound of a dot product, and some more for what its computation is really off by
-    rounding = (1.1 * len(rows) + 20) * np.finfo(float).eps / 2 * (np.ones(len(rows)) @ np.abs(rows))
-    room[alone] = np.minimum(rounding[column] / np.abs(rows[alone, column]), 0.5)
+    rounding = (1.1 * n + 20) * np.finfo(float).eps / 2 * (np.ones(n) @ abs(rows))
+    room[alone] = np.minimum(rounding[column] / np.abs(entry), 0.5)
     return room
 
 
-def _score(rows: Array, terms: Terms, a: Array, z: Array, tol: float) -> SORResult:
+def _single_entries(rows: Any, asked: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
+    """Return which of the rows asked for have a single entry, in which column, and the entry."""
+    if is_sparse(rows):
+        rows.eliminate_zeros()
+        alone = np.flatnonzero(asked & (np.diff(rows.indptr) == 1))
+        at = rows.indptr[alone]
+        return alone, rows.indices[at], rows.data[at]
+    alone = np.flatnonzero(asked & ((rows[:, 0] == 0) | (rows[:, -1] == 0)))  # soon told of most rows
+    alone = alone[np.count_nonzero(rows[alone], axis=1) == 1]
+    column = np.argmax(np.abs(rows[alone]), axis=1)
+    return alone, column, rows[alone, column]
+
+
+def _score(rows: Any, terms: Terms, a: Array, z: Array, tol: float) -> SORResult:
     """Score a pair whose multipliers satisfy the equation, shrinking them into their boxes."""
     with np.errstate(divide="ignore", invalid="ignore"):
         excess = np.where(a > 0, a / terms.upper, np.where(a < 0, a / terms.lower, 0.0))
