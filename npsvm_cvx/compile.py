@@ -320,7 +320,7 @@ def _read(formulation: Formulation, rows: int, margins: int, seed: int, size: fl
     R = size * np.column_stack([rng.normal(size=(margins, d - 1)), np.ones(margins)])
     dual = formulation.program("dual", S, R)
     if dual is None:
-        raise NotCompilable(f"{type(formulation).__name__} declares no dual.")
+        raise NotCompilable(f"{type(formulation).__name__} {formulation.why_no_dual()}.")
     if isinstance(dual.plane, str):
         return _read_lp(dual, S, R, rng)
     bare = formulation.program("dual", S, 0.0 * R)  # without margin rows the quadratic vanishes: what is left is h
