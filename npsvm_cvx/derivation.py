@@ -10,8 +10,9 @@ had no part in finding it.  numpy alone; knows no CVXPY, no hyperparameters, no 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -169,7 +170,7 @@ def _refuse_coupled(loss: Values) -> None:
 def _pieces(loss: Values) -> list[tuple[float, float]]:
     """Return the intervals on each of which the loss is one quadratic, found by halving those on which it is not."""
     edges = np.array([*(-e for e in reversed(_EDGES[1:])), *_EDGES])
-    waiting = list(zip(edges[:-1], edges[1:], strict=True))
+    waiting = list(itertools.pairwise(edges.tolist()))
     fitted: list[tuple[float, float]] = []
     while waiting:
         if len(waiting) > _OPEN:
@@ -289,13 +290,10 @@ def _joined(pieces: list[Quadratic]) -> list[Quadratic]:
     found: list[Quadratic] = []
     for piece in pieces:
         if found and _alike(found[-1], piece):
-            last = found.pop()
-            piece = Quadratic(last.constant, last.linear, last.curvature, last.lower, piece.upper)
+            piece = replace(found.pop(), upper=piece.upper)
         elif found:
-            last = found.pop()
-            meet = _meeting(last, piece)
-            found.append(Quadratic(last.constant, last.linear, last.curvature, last.lower, meet))
-            piece = Quadratic(piece.constant, piece.linear, piece.curvature, meet, piece.upper)
+            meet = _meeting(found[-1], piece)
+            found[-1], piece = replace(found[-1], upper=meet), replace(piece, lower=meet)
         found.append(piece)
     return found
 
@@ -369,8 +367,7 @@ def _conjugate(pieces: list[Quadratic]) -> tuple[Quadratic, ...]:
     merged = [found[0]]
     for piece in found[1:]:
         if _alike(merged[-1], piece):
-            merged[-1] = Quadratic(*(getattr(merged[-1], n) for n in ("constant", "linear", "curvature", "lower")),
-                                   piece.upper)  # fmt: skip
+            merged[-1] = replace(merged[-1], upper=piece.upper)
         else:
             merged.append(piece)
     return tuple(merged)

@@ -467,14 +467,14 @@ def _why_not_convex(loss: Loss, losses: cp.Expression) -> str:
     if found is not None:
         return f"{name} is not convex: {found}; a non-convex loss has no dual to verify."
     return (
-        f"{name} is not convex by CVXPY's rules (its curvature is {losses.curvature.lower()}), although no three points "
-        "were found at which it is not: write it with CVXPY's own convex functions, such as cp.square, cp.maximum, "
+        f"{name} is not convex by CVXPY's rules (its curvature is {losses.curvature.lower()}), although no three "
+        "points were found at which it is not: write it with CVXPY's own convex functions, such as cp.square, cp.maximum, "
         "cp.pos, cp.abs, cp.huber, cp.logistic or cp.exp of affine expressions."
     )
 
 
 def conjugate_of(loss: Loss, v: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
-    """Return what ``loss.conjugate(v)`` declares, checked for type and shape; what was derived, where it is not there."""
+    """Return what ``loss.conjugate(v)`` declares, checked for type and shape; where it does not, what was derived."""
     if loss.conjugate is None:
         return _derived_conjugate(loss, v)
     name = f"{type(loss).__name__}.conjugate"
