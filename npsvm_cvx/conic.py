@@ -359,6 +359,14 @@ class ParametricMinimum:
         scale = float(np.abs(curved).sum() + np.abs(sloped).sum() + abs(offset))
         return Infimum(float(curved.sum() + sloped.sum() + offset), exact, scale, attained=True)
 
+    def slope(self, variable: cp.Variable) -> Array | None:
+        """Return the linear term of a variable, at the parameters' present values; None where it has other terms."""
+        start = self.compiled.data["param_prob"].var_id_to_col.get(variable.id)
+        if start is None:
+            return None
+        columns = np.arange(start, start + variable.size)
+        return _linear_term(self.compiled.data)[0][columns] if np.isin(columns, self.loose).all() else None
+
     def _name(self, column: int) -> str:
         """Return the name of the variable a column belongs to; none for CVXPY's own."""
         starts = self.compiled.data["param_prob"].var_id_to_col

@@ -112,7 +112,9 @@ def _signed(parts: Sequence[tuple[bool, str]]) -> str:
     return "-" + text[3:] if text.startswith(" - ") else text[3:]
 
 
-def fit(settings: Sequence[Mapping[str, float]], values: Sequence[float]) -> Formula | None:
+def fit(
+    settings: Sequence[Mapping[str, float]], values: Sequence[float], tolerance: float = _TOLERANCE
+) -> Formula | None:
     """Return the simplest formula that has these values at these settings; None where no simple one has.
 
     Examples
@@ -142,23 +144,23 @@ def fit(settings: Sequence[Mapping[str, float]], values: Sequence[float]) -> For
             break
         ratio = target / value
         factor = float(ratio[np.argmin(np.abs(ratio - np.median(ratio)))])
-        if np.abs(ratio - factor).max() <= _TOLERANCE * abs(factor):
-            found = Formula((Term(_tidy(factor), powers),))
-            if fraction(factor, _TOLERANCE) is not None:
+        if np.abs(ratio - factor).max() <= tolerance * abs(factor):
+            found = Formula((Term(_tidy(factor, tolerance), powers),))
+            if fraction(factor, tolerance) is not None:
                 return found
             loose = loose or found
-    return loose or (_sum_of_two(products, target) if len(target) > 3 else None)
+    return loose or (_sum_of_two(products, target, tolerance) if len(target) > 3 else None)
 
 
-def _tidy(factor: float) -> float:
-    near = fraction(factor, _TOLERANCE)
+def _tidy(factor: float, tolerance: float) -> float:
+    near = fraction(factor, tolerance)
     return factor if near is None else float(near)
 
 
 def _products(atoms: list[str]) -> Iterator[tuple[tuple[str, int], ...]]:
     """Yield products of powers of the atoms, the simplest first."""
     yield ()
-    for degree in (1, 2, 3):
+    for degree in (1, 2, 3, 4) if len(atoms) <= 5 else (1, 2, 3):
         for count in range(1, min(degree, len(atoms)) + 1):
             for chosen in itertools.combinations(atoms, count):
                 for split in itertools.product(range(1, degree + 1), repeat=count):
@@ -174,7 +176,9 @@ def _value(powers: tuple[tuple[str, int], ...], atoms: Mapping[str, Array], n: i
     return value
 
 
-def _sum_of_two(products: Sequence[tuple[tuple[tuple[str, int], ...], Array]], target: Array) -> Formula | None:
+def _sum_of_two(
+    products: Sequence[tuple[tuple[tuple[str, int], ...], Array]], target: Array, tolerance: float
+) -> Formula | None:
     simple = [(powers, value) for powers, value in products if sum(abs(p) for _, p in powers) <= 2]
     for (one, first), (two, second) in itertools.combinations(simple, 2):
         grid = np.column_stack([first, second])
@@ -182,9 +186,9 @@ def _sum_of_two(products: Sequence[tuple[tuple[tuple[str, int], ...], Array]], t
         (a, b), *_ = np.linalg.lstsq(grid / scale, target, rcond=None)
         a, b = a / scale[0], b / scale[1]
         size = np.abs(a * first) + np.abs(b * second)
-        near = np.abs(a * first + b * second - target).max() <= _TOLERANCE * max(size.max(), 1e-300)
-        if near and fraction(a, 10 * _TOLERANCE) is not None and fraction(b, 10 * _TOLERANCE) is not None:
-            exact = [float(fraction(x, 10 * _TOLERANCE) or 0) for x in (a, b)]
+        near = np.abs(a * first + b * second - target).max() <= tolerance * max(size.max(), 1e-300)
+        if near and fraction(a, 10 * tolerance) is not None and fraction(b, 10 * tolerance) is not None:
+            exact = [float(fraction(x, 10 * tolerance) or 0) for x in (a, b)]
             terms = (Term(exact[0], one), Term(exact[1], two))
             return Formula(tuple(t for t in terms if t.factor))
     return None

@@ -468,8 +468,8 @@ def _why_not_convex(loss: Loss, losses: cp.Expression) -> str:
         return f"{name} is not convex: {found}; a non-convex loss has no dual to verify."
     return (
         f"{name} is not convex by CVXPY's rules (its curvature is {losses.curvature.lower()}), although no three "
-        "points were found at which it is not: write it with CVXPY's own convex functions, such as cp.square, cp.maximum, "
-        "cp.pos, cp.abs, cp.huber, cp.logistic or cp.exp of affine expressions."
+        "points were found at which it is not: write it with CVXPY's own convex functions, such as cp.square, "
+        "cp.maximum, cp.pos, cp.abs, cp.huber, cp.logistic or cp.exp of affine expressions."
     )
 
 
