@@ -38,12 +38,12 @@ def curvature(instance: Instance) -> Iterator[Row]:
         except ValueError:
             continue  # outside its interval: not a value anybody can ask for
         tried += 1
-        for form in ("primal", "dual"):
-            try:
-                changed.program(form, instance.S, instance.R)
-            except CurvatureError as error:
-                yield Row("curvature", 1.0, 0.0, "fail", str(error))
-                return
+        try:
+            primal = changed.program("primal", instance.S, instance.R)
+            changed.program("dual", instance.S, instance.R, beside=primal)
+        except CurvatureError as error:
+            yield Row("curvature", 1.0, 0.0, "fail", str(error))
+            return
     yield Row("curvature", 0.0, 0.0, "pass", f"convex primal, concave dual, at {tried} settings of the hyperparameters")
 
 
@@ -91,8 +91,8 @@ def dual_function(instance: Instance) -> Iterator[Row]:
                 "fail",
                 explained(instance.formulation, explain_domain)
                 or f"dual domain: at declared multipliers the Lagrangian is unbounded below{_along(infimum.along)}: "
-                "the domain is too wide, a multiplier is not the one of its constraint, or a constraint of the primal has "
-                "the wrong sign or side",
+                "the domain is too wide, a multiplier is not the one of its constraint, or a constraint of the primal "
+                "has the wrong sign or side",
             )
             return
         if np.isnan(infimum.value):

@@ -22,7 +22,7 @@ from .linalg import Array
 from .modeling import Formulation, Framework
 from .probe import Change, Interval, Metric, Multipliers, Objective, Probe
 
-_SETTINGS = 7
+_SETTINGS = 6
 _BOUNDS = 1e-5  # relative; where a problem becomes unbounded is told by an interior-point solver
 
 

@@ -127,15 +127,21 @@ def fit(
     >>> fit(settings, [math.sin(s["C2"]) for s in settings]) is None
     True
     """
-    target = np.asarray(values, dtype=float)
-    if not np.isfinite(target).all():
+    whole = np.asarray(values, dtype=float)
+    if not np.isfinite(whole).all():
         return None
+    # where a hyperparameter is 0, or 1, a product with it says nothing: what fits the others has to hold there too
+    general = [i for i, s in enumerate(settings) if not {0.0, 1.0} & set(s.values())]
+    if 4 <= len(general) < len(settings):
+        found = fit([settings[i] for i in general], [values[i] for i in general], tolerance)
+        return found if found is not None and _holds(found, settings, whole, tolerance) else None
+    target = whole
     size = float(np.abs(target).max(initial=0.0))
     if size == 0:
         return Formula(())
     names = [n for n in settings[0] if len({s[n] for s in settings}) > 1]
     columns = {n: np.array([s[n] for s in settings], dtype=float) for n in names}
-    atoms = {n: column for n, column in columns.items() if (column > 0).all()}
+    atoms = {n: column for n, column in columns.items() if (column != 0).all()}
     atoms |= {f"1 - {n}": 1 - column for n, column in columns.items() if ((column > 0) & (column < 1)).all()}
     products = [(powers, _value(powers, atoms, len(target))) for powers in _products(list(atoms))]
     loose: Formula | None = None
@@ -150,6 +156,18 @@ def fit(
                 return found
             loose = loose or found
     return loose or (_sum_of_two(products, target, tolerance) if len(target) > 3 else None)
+
+
+def _holds(formula: Formula, settings: Sequence[Mapping[str, float]], values: Array, tolerance: float) -> bool:
+    size = max(float(np.abs(values).max()), 1e-300)
+    for setting, value in zip(settings, values, strict=True):
+        atoms = {n: np.array([float(x)]) for n, x in setting.items()}
+        atoms |= {f"1 - {n}": 1 - x for n, x in atoms.items()}
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = sum((t.factor * _value(t.powers, atoms, 1)[0] for t in formula.terms), 0.0)
+        if not abs(found - value) <= tolerance * size:
+            return False
+    return True
 
 
 def _tidy(factor: float, tolerance: float) -> float:

@@ -250,8 +250,12 @@ class Formulation(_Hyperparameters):
         """Return what this formulation equals, for the check of the same name."""
         return ()
 
-    def program(self, form: Literal["primal", "dual"], S: ArrayLike, R: ArrayLike) -> Program | None:
+    def program(
+        self, form: Literal["primal", "dual"], S: ArrayLike, R: ArrayLike, beside: Program | None = None
+    ) -> Program | None:
         """Return the declared primal or dual, checked: right type, sense, shapes and names.
+
+        A dual's multipliers are checked against its primal: ``beside``, where that has been built already.
 
         Raises
         ------
@@ -276,13 +280,13 @@ class Formulation(_Hyperparameters):
         if not isinstance(program, Program):
             raise FormulationError(f"{where} returned {_kind(program)}, not a Program.")
         _check_program(program, where, form, near.shape[1])
-        if form == "dual":
-            self._check_multipliers(program, near, margin)
+        if form == "dual" and program.multipliers:
+            primal = self.program("primal", near, margin) if beside is None else beside
+            assert primal is not None
+            self._check_multipliers(program, primal)
         return program
 
-    def _check_multipliers(self, dual: Program, S: Array, R: Array) -> None:
-        primal = self.program("primal", S, R)
-        assert primal is not None
+    def _check_multipliers(self, dual: Program, primal: Program) -> None:
         for name, expression in dual.multipliers.items():
             if name not in primal.constraints:
                 have = ", ".join(f"[{c}]" for c in primal.constraints) or "none"

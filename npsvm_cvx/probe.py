@@ -62,12 +62,12 @@ class Probe:
         rng = np.random.default_rng(seed)
         self.S = np.column_stack([rng.normal(size=(near, 2)), np.ones(near)])
         self.R = np.column_stack([rng.normal(size=(margin, 2)), np.ones(margin)])
-        primal, dual = (formulation.program(form, self.S, self.R) for form in ("primal", "dual"))
+        primal = formulation.program("primal", self.S, self.R)
+        dual = formulation.program("dual", self.S, self.R, beside=primal)
         assert primal is not None
         assert dual is not None
         self.primal, self.dual = primal, dual
         self.names = list(dual.multipliers)
-        self.lagrangian = Lagrangian(primal, self.names)
         self.domain = DualDomain(dual)
         self._intervals: dict[str, Interval | None] = {}
         ends = np.concatenate([[0], self.domain.ends])
@@ -79,6 +79,11 @@ class Probe:
     def one_block(self) -> bool:
         """Whether the dual has one multiplier a margin row and no other, and recovers the plane by a formula."""
         return self.domain.size == len(self.R) and len(self.blocks) == 1 and not isinstance(self.dual.plane, str)
+
+    @cached_property
+    def lagrangian(self) -> Lagrangian:
+        """The Lagrangian over the constraints that the dual gives multipliers for."""
+        return Lagrangian(self.primal, self.names)
 
     # --- values --------------------------------------------------------------------------------------------
 
