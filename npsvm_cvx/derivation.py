@@ -122,31 +122,38 @@ def witness(loss: Values) -> str | None:
     """Return three points at which the loss is not convex, in words; None where none were found.
 
     >>> witness(lambda t: np.minimum(np.maximum(1 - t, 0), 2))
-    'at t = -1 it is 2, above 1.026, the chord between its values at t = -3 and t = 0.9'
+    'at t = -1 it is 2, above 1, the chord between its values at t = -3 and t = 1'
     """
     half = np.concatenate([np.arange(0.0, 4.0, 0.25), 4.0 * 1.5 ** np.arange(30)])
-    t = np.unique(np.concatenate([-half, half, 1 + 10.0 ** np.arange(-6, 0), 1 - 10.0 ** np.arange(-6, 0)]))
-    value = at(loss, t)
+    fine = 10.0 ** np.arange(-7.0, 0.0)
+    for t in (np.unique([-half, half]), np.unique(np.concatenate([1 - fine, [1.0], 1 + fine, -fine, [0.0], fine]))):
+        found = _above_a_chord(t, at(loss, t))
+        if found is not None:
+            left, middle, right, value, chord = found
+            digits = next((d for d in range(4, 17) if f"{value:.{d}g}" != f"{chord:.{d}g}"), 17)
+            return (
+                f"at t = {middle:.6g} it is {value:.{digits}g}, above {chord:.{digits}g}, the chord between its values "
+                f"at t = {left:.6g} and t = {right:.6g}"
+            )
+    return None
+
+
+def _above_a_chord(t: Array, value: Array) -> tuple[float, float, float, float, float] | None:
+    """Return left, middle, right, value and chord where the value is farthest above the chord, beside its size."""
     t, value = t[np.isfinite(value)], value[np.isfinite(value)]
-    worst: tuple[float, tuple[int, int, int]] | None = None
+    best, found = 0.0, None
     for reach in (1, 2, 4, 8):
-        left, middle, right = slice(0, -2 * reach), slice(reach, -reach), slice(2 * reach, None)
-        share = (t[middle] - t[left]) / (t[right] - t[left])
-        chord = (1 - share) * value[left] + share * value[right]
-        noise = 1e-9 * (np.abs(value[left]) + np.abs(value[right]) + np.abs(value[middle]))
-        excess = np.where(value[middle] - chord > noise, (value[middle] - chord) / np.maximum(noise, 1e-300), 0.0)
-        k = int(np.argmax(excess)) if len(excess) else 0
-        if len(excess) and excess[k] > 0 and (worst is None or excess[k] > worst[0]):
-            worst = float(excess[k]), (k, k + reach, k + 2 * reach)
-    if worst is None:
-        return None
-    i, j, k = worst[1]
-    share = (t[j] - t[i]) / (t[k] - t[i])
-    chord = (1 - share) * value[i] + share * value[k]
-    return (
-        f"at t = {t[j]:.4g} it is {value[j]:.4g}, above {chord:.4g}, the chord between its values at t = {t[i]:.4g} "
-        f"and t = {t[k]:.4g}"
-    )
+        for i in range(len(t) - 2 * reach):
+            left, middle, right = i, i + reach, i + 2 * reach
+            share = (t[middle] - t[left]) / (t[right] - t[left])
+            chord = (1 - share) * value[left] + share * value[right]
+            size = abs(value[left]) + abs(value[middle]) + abs(value[right])
+            excess = (value[middle] - chord) / size if size > 0 else 0.0
+            if excess > 1e-9 and excess * min(1.0, t[right] - t[left]) > best:
+                best = excess * min(1.0, t[right] - t[left])
+                points = float(t[left]), float(t[middle]), float(t[right])
+                found = (*points, float(value[middle]) + 0.0, float(chord) + 0.0)
+    return found
 
 
 def at(loss: Values, t: Array) -> Array:
