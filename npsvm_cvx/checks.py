@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from .claims import invariances, reductions
 from .compile import NotCompilable
+from .diagnosis import explain_domain, explain_objective, explain_recovery, explained
 from .errors import CurvatureError
 from .evidence import PLANES, VALUES, Row, Status, compare_planes, fell_short, judged, relative, skipped
 from .fenchel import conjugate
@@ -37,12 +38,12 @@ def curvature(instance: Instance) -> Iterator[Row]:
         except ValueError:
             continue  # outside its interval: not a value anybody can ask for
         tried += 1
-        for form in ("primal", "dual"):
-            try:
-                changed.program(form, instance.S, instance.R)
-            except CurvatureError as error:
-                yield Row("curvature", 1.0, 0.0, "fail", str(error))
-                return
+        try:
+            primal = changed.program("primal", instance.S, instance.R)
+            changed.program("dual", instance.S, instance.R, beside=primal)
+        except CurvatureError as error:
+            yield Row("curvature", 1.0, 0.0, "fail", str(error))
+            return
     yield Row("curvature", 0.0, 0.0, "pass", f"convex primal, concave dual, at {tried} settings of the hyperparameters")
 
 
@@ -74,7 +75,8 @@ def dual_function(instance: Instance) -> Iterator[Row]:
                 -negative,
                 0.0,
                 "fail",
-                f"dual domain: the declared constraints let the multiplier of [{name}] be {negative:.4g}, and a "
+                explained(instance.formulation, explain_domain)
+                or f"dual domain: the declared constraints let the multiplier of [{name}] be {negative:.4g}, and a "
                 "multiplier of an inequality is nonnegative: a bound is missing, too wide, or on the wrong side",
             )
             return
@@ -87,9 +89,10 @@ def dual_function(instance: Instance) -> Iterator[Row]:
                 float("inf"),
                 0.0,
                 "fail",
-                f"dual domain: at declared multipliers the Lagrangian is unbounded below{_along(infimum.along)}: the "
-                "domain is too wide, a multiplier is not the one of its constraint, or a constraint of the primal has "
-                "the wrong sign or side",
+                explained(instance.formulation, explain_domain)
+                or f"dual domain: at declared multipliers the Lagrangian is unbounded below{_along(infimum.along)}: "
+                "the domain is too wide, a multiplier is not the one of its constraint, or a constraint of the primal "
+                "has the wrong sign or side",
             )
             return
         if np.isnan(infimum.value):
@@ -103,13 +106,13 @@ def dual_function(instance: Instance) -> Iterator[Row]:
         yield Row("dual function", float("nan"), VALUES, "solver", "no solver could minimise the Lagrangian")
         return
     tolerance = 1e-8 if exact else 1e-7
-    explained = _explain_dual(instance, points) if worst > tolerance else None
+    found = explained(instance.formulation, explain_objective) if not worst <= tolerance else None
     yield judged(
         "dual function",
         worst,
         tolerance,
         f"declared objective = infimum of the Lagrangian at {len(points)} random multipliers",
-        f"dual objective: {sentence}" + (f"; {explained}" if explained else ""),
+        found or f"dual objective: {sentence}",
     )
     yield from _outside(instance, centre)
 
@@ -133,7 +136,8 @@ def _outside(instance: Instance, centre: Array) -> Iterator[Row]:
                 1.0,
                 0.0,
                 "fail",
-                f"dual domain: beyond the declared [{point.constraint}] the Lagrangian still has a finite infimum "
+                explained(instance.formulation, explain_domain)
+                or f"dual domain: beyond the declared [{point.constraint}] the Lagrangian still has a finite infimum "
                 f"({infimum.value:.6g}) and no multiplier is negative: the domain is too narrow",
             )
             return
@@ -144,41 +148,6 @@ def _outside(instance: Instance, centre: Array) -> Iterator[Row]:
         yield Row("dual domain", 0.0, 0.0, "pass", f"beyond {names} the infimum is -inf or a multiplier negative")
     else:
         yield Row("dual domain", 0.0, 0.0, "pass", "no inequality bounds the multipliers, and inside all is finite")
-
-
-def _explain_dual(instance: Instance, points: list[Array]) -> str | None:
-    """Fit declared objective and infimum over e'a, a'Qa, |a|^2 and a constant; return the coefficient that differs."""
-    dual, lagrangian, domain = instance.dual, instance.lagrangian, instance.domain
-    assert dual is not None
-    if len(domain.variables) != 1 or domain.size != len(instance.R) or isinstance(dual.plane, str):
-        return None
-    centre = np.mean(points, axis=0)
-    rng = np.random.default_rng(instance.seed + 2)
-    features, declared, true = [], [], []
-    for _ in range(12):
-        weights = rng.dirichlet(np.ones(len(points)))
-        a = centre + (weights[:, None] * (np.array(points) - centre)).sum(axis=0)
-        infimum = lagrangian.infimum(domain.multipliers(a))
-        if not infimum.attained:
-            return None
-        z = np.asarray(instance.primal.plane.value)  # type: ignore[union-attr]
-        features.append([a.sum(), float((instance.R @ z) @ a), float(a @ a), 1.0])
-        true.append(infimum.value)
-        declared.append(domain.objective(a))
-    matrix = np.array(features)
-    scale = np.maximum(np.abs(matrix).max(axis=0), 1e-300)
-    found = {}
-    for name, target in (("declared", declared), ("true", true)):
-        fit, *_ = np.linalg.lstsq(matrix / scale, np.array(target), rcond=None)
-        if np.abs(matrix / scale @ fit - target).max() > 1e-6 * max(np.abs(target).max(), 1e-300):
-            return None
-        found[name] = fit / scale
-    terms = ("e'a", "a'Qa", "|a|^2", "the constant")
-    difference = np.abs(found["declared"] - found["true"]) * scale
-    at = int(np.argmax(difference))
-    return (
-        f"the coefficient of {terms[at]} is {found['declared'][at]:.4g}; the Lagrangian gives {found['true'][at]:.4g}"
-    )
 
 
 def _along(variable: str) -> str:
@@ -363,12 +332,14 @@ def _recovery(instance: Instance) -> Row:
             one, two = instance.values(declared), instance.values(minimiser)
             worst, ratio = error, float(one @ two) / max(float(two @ two), 1e-300)
     multiple = f"{ratio:.4g} times" if abs(ratio - 1) > 1e-6 else "not"
+    found = explained(instance.formulation, explain_recovery) if not worst <= 1e-6 else None
     return judged(
         "plane from dual",
         worst,
         1e-6,
         "declared plane = minimiser of the Lagrangian at random multipliers",
-        f"recovery: the declared plane is {multiple} the plane that minimises the Lagrangian (values on the data "
+        found
+        or f"recovery: the declared plane is {multiple} the plane that minimises the Lagrangian (values on the data "
         f"differ by {worst:.2g})",
     )
 

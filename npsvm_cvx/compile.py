@@ -322,12 +322,16 @@ def _read(formulation: Formulation, rows: int, margins: int, seed: int, size: fl
     d = 3
     S = size * np.column_stack([rng.normal(size=(rows, d - 1)), np.ones(rows)])
     R = size * np.column_stack([rng.normal(size=(margins, d - 1)), np.ones(margins)])
-    dual = formulation.program("dual", S, R)
+    primal = formulation.program("primal", S, R)
+    dual = formulation.program("dual", S, R, beside=primal)
     if dual is None:
-        raise NotCompilable(f"{type(formulation).__name__} declares no dual.")
+        raise NotCompilable(f"{type(formulation).__name__} {formulation.why_no_dual()}.")
     if isinstance(dual.plane, str):
         return _read_lp(dual, S, R, rng)
-    bare = formulation.program("dual", S, 0.0 * R)  # without margin rows the quadratic vanishes: what is left is h
+    # its multipliers have been checked: names and shapes are those of the dual above
+    bare = formulation.program(
+        "dual", S, 0.0 * R, beside=primal
+    )  # without margin rows the quadratic vanishes: what is left is h
     assert bare is not None
     return _read_qp(dual, bare, S, R, rng)
 

@@ -318,6 +318,10 @@ class ParametricMinimum:
                 parameter.value = np.zeros(parameter.shape)
         self.compiled = Compiled(problem, "CLARABEL")
         form = self.compiled.form
+        program = self.compiled.data["param_prob"]
+        self.columns = dict(program.param_id_to_col)
+        mapped = bool(problem.parameters()) and all(p.id in self.columns for p in problem.parameters())
+        self.affine = sp.csr_array(program.q) if mapped and program.q.shape[0] == len(form.q) + 1 else None
         occupied = np.asarray(abs(form.P).sum(axis=0)).ravel() + np.asarray(abs(form.A).sum(axis=0)).ravel()
         self.loose = np.flatnonzero(occupied == 0)
         parts = _parts(form)
@@ -338,7 +342,7 @@ class ParametricMinimum:
         is rounding.
         """
         form = self.compiled.form
-        q, offset = _linear_term(self.compiled.data)
+        q, offset = self._term()
         noise = 1e-12 * max(magnitude, float(np.abs(q).max(initial=0.0)))
         exact = self.linear
         pulled = self.loose[np.abs(q[self.loose]) > noise]
@@ -358,6 +362,30 @@ class ParametricMinimum:
         curved, sloped = x * (form.P @ x) / 2, q * x
         scale = float(np.abs(curved).sum() + np.abs(sloped).sum() + abs(offset))
         return Infimum(float(curved.sum() + sloped.sum() + offset), exact, scale, attained=True)
+
+    def _term(self) -> tuple[Array, float]:
+        """Return the linear term and the constant at the parameters' present values.
+
+        They are affine in the parameters, by a matrix CVXPY keeps; asking CVXPY would apply the parameters to every
+        other part of the standard form too.
+        """
+        if self.affine is None:
+            return _linear_term(self.compiled.data)
+        vector = np.zeros(self.affine.shape[1])
+        vector[-1] = 1.0
+        for parameter in self.problem.parameters():
+            start = self.columns[parameter.id]
+            vector[start : start + parameter.size] = np.ravel(parameter.value, order="F")
+        found = np.asarray(self.affine @ vector)
+        return found[:-1], float(found[-1])
+
+    def slope(self, variable: cp.Variable) -> Array | None:
+        """Return the linear term of a variable, at the parameters' present values; None where it has other terms."""
+        start = self.compiled.data["param_prob"].var_id_to_col.get(variable.id)
+        if start is None:
+            return None
+        columns = np.arange(start, start + variable.size)
+        return self._term()[0][columns] if np.isin(columns, self.loose).all() else None
 
     def _name(self, column: int) -> str:
         """Return the name of the variable a column belongs to; none for CVXPY's own."""

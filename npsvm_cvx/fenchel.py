@@ -1,7 +1,7 @@
-"""The check of a declared conjugate: Fenchel and Young's inequality with its equality, by values of the loss alone.
+"""The check of a conjugate, declared or derived: Fenchel and Young's inequality with its equality.
 
-No solver: the loss is evaluated on grids, its slopes at infinity give the conjugate's domain, and its supremum is found
-by shrinking the grid.
+By values of the loss alone, no solver: the loss is evaluated on grids, its slopes at infinity give the conjugate's
+domain, and its supremum is found by shrinking the grid.  What it should be is said as its author would write it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from collections.abc import Iterator
 import cvxpy as cp
 import numpy as np
 
+from .derivation import NotDerivable, written
 from .evidence import Row, judged, skipped
+from .formulas import Formula, Term, fit
 from .instance import Instance
 from .linalg import Array
-from .modeling import Framework, conjugate_of
+from .modeling import Framework, Loss, conjugate_of
 
 
 def conjugate(instance: Instance) -> Iterator[Row]:
@@ -24,8 +26,8 @@ def conjugate(instance: Instance) -> Iterator[Row]:
         yield skipped("conjugate", "not declared by a loss: the dual function is checked instead")
         return
     loss = formulation.loss
-    if loss.conjugate is None:
-        yield skipped("conjugate", "the loss declares no conjugate: the conic dual stands in")
+    if loss.conjugate is None and formulation.why_no_dual():
+        yield skipped("conjugate", f"the loss {formulation.why_no_dual()}; the conic dual stands in")
         return
     low, high = _slopes(loss)
     probes = _probes(low, high)
@@ -41,7 +43,8 @@ def conjugate(instance: Instance) -> Iterator[Row]:
                 abs(v),
                 0.0,
                 "fail",
-                f"conjugate domain: v = {v:.6g} is declared {where} the domain, but sup_t (v t - L(t)) is {truth}",
+                f"conjugate domain: v = {v:.6g} is declared {where} the domain, but sup_t (v t - L(t)) is {truth}"
+                f"{_advice(loss)}",
             )
             return
         if not inside:
@@ -51,9 +54,47 @@ def conjugate(instance: Instance) -> Iterator[Row]:
         if error > worst:
             worst = error
             sentence = f"conjugate value: at v = {v:.6g} declared {value:.8g}, sup_t (v t - L(t)) is {supremum:.8g}"
-    yield judged(
-        "conjugate", worst, 1e-7, f"L* is the supremum on [{low:.4g}, {high:.4g}] and infinite outside", sentence
-    )
+    good = f"L* is the supremum on [{low:.4g}, {high:.4g}] and infinite outside"
+    if loss.conjugate is None and (found := as_written(loss)) is not None:
+        good = f"derived: L*(v) = {found[0]}; write `def conjugate(self, v): {found[1]}`"
+    yield judged("conjugate", worst, 1e-7, good, sentence + (_advice(loss) if worst > 1e-7 else ""))
+
+
+def as_written(loss: Loss) -> tuple[str, str] | None:
+    """Return the conjugate that follows from a loss's values as a statement and as the line that declares it.
+
+    In terms of the loss's hyperparameters where simple formulas in them fit its numbers at several settings, and
+    with the numbers of the present setting otherwise.  None where no conjugate of one piece can be derived.
+
+    >>> from npsvm_cvx import load
+    >>> as_written(load("huber_hinge")(delta=0.3).loss)
+    ('v + delta v^2/2 on -1 <= v <= 0', 'return v + self.delta * cp.square(v) / 2, [v >= -1, v <= 0]')
+    """
+    tried, numbers = [], []
+    for each in loss.variations():
+        try:
+            pieces = each.pieces()
+        except NotDerivable:
+            pieces = ()
+        if len(pieces) == 1:
+            tried.append({n: float(x) for n, x in each.get_params().items()})
+            numbers.append(pieces[0].numbers)
+        elif not tried:
+            return None
+    found: list[Formula | None] = []
+    for column, now in zip(zip(*numbers, strict=True), numbers[0], strict=True):
+        if np.isinf(column).all():
+            found.append(None)
+        else:
+            here = Formula((Term(now),) if now else ()) if np.isfinite(now) else None
+            formula = fit(tried, column) if tried[0] else None
+            found.append(here if formula is None else formula)
+    return written(*found)
+
+
+def _advice(loss: Loss) -> str:
+    found = as_written(loss)
+    return f"; from the values of the loss, L*(v) = {found[0]}: `{found[1]}`" if found is not None else ""
 
 
 def _loss_at(loss: object, t: Array) -> Array:

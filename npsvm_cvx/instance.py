@@ -59,7 +59,7 @@ class Instance:
     @cached_property
     def dual(self) -> Program | None:
         """The declared dual."""
-        return self.formulation.program("dual", self.S, self.R)
+        return self.formulation.program("dual", self.S, self.R, beside=self.primal)
 
     @cached_property
     def primal_solutions(self) -> dict[str, ProgramSolution]:

@@ -51,6 +51,12 @@ class Lagrangian:
             found = self.minimum.minimise(size)
         return replace(found, scale=found.scale + summed)
 
+    def slope(self, variable: cp.Variable, multipliers: Mapping[str, Array]) -> Array | None:
+        """Return the coefficients of a variable that the Lagrangian is linear in; None where it is not."""
+        for name, parameter in self.parameters.items():
+            parameter.value = np.asarray(multipliers[name], dtype=float).reshape(parameter.shape)
+        return self.minimum.slope(variable)
+
     def most_negative(self, multipliers: Mapping[str, Array]) -> tuple[str, float]:
         """Return the inequality whose multiplier is most negative, and that value (0 where none is)."""
         worst = min(
@@ -122,7 +128,7 @@ class DualDomain:
 
     def _drawn_in(self, centre: Array, theta: Array) -> Array:
         """Step back from a projection, which lies on the boundary only to a solver's tolerance, towards the centre."""
-        step, names = theta - centre, self._inequalities
+        step, names = theta - centre, self.inequalities
 
         def inside(share: float) -> bool:
             broken = self.violations(centre + share * step)
@@ -137,14 +143,15 @@ class DualDomain:
         return self._on_equations(centre + 0.999 * high * step)
 
     @property
-    def _inequalities(self) -> list[str]:
+    def inequalities(self) -> list[str]:
+        """The names of the constraints that are inequalities."""
         return [n for n, c in self.dual.constraints.items() if isinstance(c, cp.constraints.nonpos.Inequality)]
 
     def _centre(self) -> Array | None:
         """Return the point deepest inside the inequalities, near the origin where they bound nothing."""
         depth = cp.Variable()
         constraints = [
-            c.args[0] + depth <= c.args[1] if name in self._inequalities else c
+            c.args[0] + depth <= c.args[1] if name in self.inequalities else c
             for name, c in self.dual.constraints.items()
         ]
         size = sum(cp.sum_squares(v) for v in self.variables)
@@ -155,7 +162,7 @@ class DualDomain:
 
     def outside(self, centre: Array, rng: np.random.Generator, tries: int = 24) -> Iterator[OutsidePoint]:
         """Yield, for as many named constraints as are met, one point that breaks it alone."""
-        wanted = set(self._inequalities)
+        wanted = set(self.inequalities)
         for direction in self._directions(centre, rng, tries, wanted):
             met = self._first_met(centre, direction)
             if met is not None and met.constraint in wanted:
@@ -192,7 +199,7 @@ class DualDomain:
 
         def broken(length: float) -> set[str]:
             violations = self.violations(centre + length * direction)
-            return {name for name in self._inequalities if violations[name] > 1e-9 * (1 + length)}
+            return {name for name in self.inequalities if violations[name] > 1e-9 * (1 + length)}
 
         high = 1e-4
         while not broken(high):

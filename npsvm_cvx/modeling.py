@@ -14,13 +14,14 @@ import numbers
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import cvxpy as cp
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
+from .derivation import NotDerivable, Quadratic, derive, witness
 from .errors import CurvatureError, FormulationError, NPSVMError
 from .linalg import Array, Factor
 
@@ -174,6 +175,30 @@ class _Hyperparameters(BaseEstimator):
             if interval is not None and not _inside(float(value), interval):
                 raise NPSVMError(f"{name}={value!r} must lie in {interval}.")
 
+    def variations(self, count: int = 8, random_state: int = 0) -> list[Self]:
+        """Return copies at other hyperparameter values with nothing in common, each inside its interval.
+
+        The first is at the present values.  A hyperparameter that can take no other value near keeps its own.
+        """
+        rng = np.random.default_rng(random_state)
+        found = [clone(self)]
+        for _ in range(count - 1):
+            moved = clone(self)
+            for name, value in moved.get_params(deep=True).items():
+                if not isinstance(value, numbers.Real) or isinstance(value, bool):
+                    continue
+                for spread in np.linspace(1.0, 0.05, 12):
+                    trial = float(value) * float(np.exp(spread * rng.uniform(-1, 1))) or spread * rng.uniform(0.1, 1.0)
+                    moved.set_params(**{name: float(f"{trial:.3g}")})
+                    try:
+                        moved.check_hyperparameters()
+                    except NPSVMError:
+                        moved.set_params(**{name: value})
+                        continue
+                    break
+            found.append(moved)
+        return found
+
 
 def _inside(value: float, interval: str) -> bool:
     match = re.fullmatch(r"\s*([\[(])\s*(\S+)\s*,\s*(\S+)\s*([\])])\s*", interval)
@@ -217,12 +242,20 @@ class Formulation(_Hyperparameters):
         """Return the dual, a maximisation, or None where none has been derived (the conic dual then serves)."""
         return None
 
+    def why_no_dual(self) -> str:
+        """Return, where :meth:`dual` returns None, the reason as a clause."""
+        return "declares no dual"
+
     def reductions(self) -> Sequence[Reduction]:
         """Return what this formulation equals, for the check of the same name."""
         return ()
 
-    def program(self, form: Literal["primal", "dual"], S: ArrayLike, R: ArrayLike) -> Program | None:
+    def program(
+        self, form: Literal["primal", "dual"], S: ArrayLike, R: ArrayLike, beside: Program | None = None
+    ) -> Program | None:
         """Return the declared primal or dual, checked: right type, sense, shapes and names.
+
+        A dual's multipliers are checked against its primal: ``beside``, where that has been built already.
 
         Raises
         ------
@@ -247,13 +280,13 @@ class Formulation(_Hyperparameters):
         if not isinstance(program, Program):
             raise FormulationError(f"{where} returned {_kind(program)}, not a Program.")
         _check_program(program, where, form, near.shape[1])
-        if form == "dual":
-            self._check_multipliers(program, near, margin)
+        if form == "dual" and program.multipliers:
+            primal = self.program("primal", near, margin) if beside is None else beside
+            assert primal is not None
+            self._check_multipliers(program, primal)
         return program
 
-    def _check_multipliers(self, dual: Program, S: Array, R: Array) -> None:
-        primal = self.program("primal", S, R)
-        assert primal is not None
+    def _check_multipliers(self, dual: Program, primal: Program) -> None:
         for name, expression in dual.multipliers.items():
             if name not in primal.constraints:
                 have = ", ".join(f"[{c}]" for c in primal.constraints) or "none"
@@ -312,15 +345,54 @@ def _check_program(program: Program, where: str, form: str, d: int) -> None:
 class Loss(_Hyperparameters):
     """A loss L(t) of the margin t (wanted: t >= 1), convex, applied to each sample.
 
-    Write ``value(t)``; and, to have the Fenchel dual and the fast solver, ``conjugate(v)`` returning
-    ``(L*(v), [constraints on v])``, elementwise, for ``L*(v) = sup_t (v t - L(t))``.
+    Write ``value(t)``.  Its conjugate ``L*(v) = sup_t (v t - L(t))``, from which the dual and the fast solver follow,
+    is derived where the loss is piecewise linear-quadratic with a conjugate of one piece; otherwise, or to have your
+    own derivation checked, write ``conjugate(v)`` returning ``(L*(v), [constraints on v])``, elementwise.
     """
 
     def value(self, t: cp.Expression) -> cp.Expression:
         """Return L(t), elementwise."""
         raise FormulationError(f"{type(self).__name__} declares no value(self, t).")
 
+    def values(self, t: Array) -> Array:
+        """Return the loss at numbers."""
+        return np.asarray(self.value(cp.Constant(t)).value, dtype=float)
+
+    def pieces(self) -> tuple[Quadratic, ...]:
+        """Return the pieces of the conjugate, derived from the loss's values alone.
+
+        Raises
+        ------
+        NotDerivable
+            The loss is not piecewise linear-quadratic, or not convex.
+
+        Examples
+        --------
+        >>> from npsvm_cvx import load
+        >>> load("pinball")(tau=0.25).loss.pieces()
+        (Quadratic(constant=0.0, linear=1.0, curvature=0.0, lower=-1.0, upper=0.25),)
+        """
+        key = type(self), tuple(sorted((name, repr(value)) for name, value in self.get_params().items()))
+        if key not in _DERIVED:
+            if len(_DERIVED) >= 256:
+                _DERIVED.pop(next(iter(_DERIVED)), None)
+            try:
+                _DERIVED[key] = derive(self.values)
+            except NotDerivable as reason:
+                _DERIVED[key] = reason
+            except Exception as error:
+                _DERIVED[key] = NotDerivable(
+                    f"its value cannot be computed: {type(error).__name__}: {_one_line(error)}"
+                )
+        found = _DERIVED[key]
+        if isinstance(found, NotDerivable):
+            raise found
+        return found
+
     conjugate: ClassVar[Any] = None
+
+
+_DERIVED: dict[Any, tuple[Quadratic, ...] | NotDerivable] = {}
 
 
 class Framework(Formulation):
@@ -356,16 +428,13 @@ class Framework(Formulation):
                 f"found {getattr(losses, 'shape', _kind(losses))}."
             )
         if not losses.is_convex():
-            raise CurvatureError(
-                f"{type(self.loss).__name__}.value is not convex by CVXPY's rules "
-                f"(its curvature is {losses.curvature.lower()}); a non-convex loss has no dual to verify."
-            )
+            raise CurvatureError(_why_not_convex(self.loss, losses))
         objective = cp.sum_squares(S @ z) / 2 + self.C1 * cp.sum_squares(z) / 2 + self.C2 * cp.sum(losses)
         return Program(cp.Minimize(objective), {"margin": t == R @ z}, plane=z)
 
     def dual(self, S: Array, R: Array) -> Program | None:
-        """Return the Fenchel dual, or None where the loss declares no conjugate."""
-        if self.loss.conjugate is None:
+        """Return the Fenchel dual, or None where the loss's conjugate is neither declared nor derived."""
+        if self.loss.conjugate is None and self.why_no_dual():
             return None
         F = whiten(S, R, self.C1)
         a = multiplier_variable(R)
@@ -378,9 +447,40 @@ class Framework(Formulation):
             plane=plane_from_dual(S, R, self.C1, a),
         )
 
+    def why_no_dual(self) -> str:
+        """Return why no conjugate could be derived from the loss's values; empty where one was."""
+        try:
+            pieces = self.loss.pieces()
+        except NotDerivable as reason:
+            return f"declares no conjugate, and none follows from its values: {str(reason).rstrip('.')}"
+        if len(pieces) > 1:
+            return (
+                f"declares no conjugate, and the one that follows from its values has {len(pieces)} pieces, where SOR "
+                f"takes one: {'; '.join(str(piece) for piece in pieces[:4])}{'; ...' if len(pieces) > 4 else ''}"
+            )
+        return ""
+
+
+def _why_not_convex(loss: Loss, losses: cp.Expression) -> str:
+    """Say at which points a loss is not convex; or, where none are found, that it is CVXPY that cannot see it."""
+    name = f"{type(loss).__name__}.value"
+    try:
+        found = witness(loss.values)
+    except Exception:
+        found = None
+    if found is not None:
+        return f"{name} is not convex: {found}; a non-convex loss has no dual to verify."
+    return (
+        f"{name} is not convex by CVXPY's rules (its curvature is {losses.curvature.lower()}), although no three "
+        "points were found at which it is not: write it with CVXPY's own convex functions, such as cp.square, "
+        "cp.maximum, cp.pos, cp.abs, cp.huber, cp.logistic or cp.exp of affine expressions."
+    )
+
 
 def conjugate_of(loss: Loss, v: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
-    """Return what ``loss.conjugate(v)`` declares, checked for type and shape."""
+    """Return what ``loss.conjugate(v)`` declares, checked for type and shape; where it does not, what was derived."""
+    if loss.conjugate is None:
+        return _derived_conjugate(loss, v)
     name = f"{type(loss).__name__}.conjugate"
     try:
         declared = loss.conjugate(v)
@@ -400,6 +500,15 @@ def conjugate_of(loss: Loss, v: cp.Expression) -> tuple[cp.Expression, list[cp.C
     if value.shape == ():
         value = value * np.ones(v.shape)
     return value, list(domain)
+
+
+def _derived_conjugate(loss: Loss, v: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
+    (piece,) = loss.pieces()
+    value = piece.constant + piece.linear * v
+    if piece.curvature:
+        value = value + piece.curvature * cp.square(v) / 2
+    lower = [v >= piece.lower] if math.isfinite(piece.lower) else []
+    return value, [*lower, *([v <= piece.upper] if math.isfinite(piece.upper) else [])]
 
 
 def _kind(thing: object) -> str:

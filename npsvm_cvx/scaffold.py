@@ -37,7 +37,8 @@ class {cls}(Loss):
     def __init__(self, s=2.0):
         self.s = s
 
-    # L(t), one entry a sample, from CVXPY's convex functions.  The framework adds the rest of the primal:
+    # L(t), one entry a sample, from CVXPY's convex functions (cp.maximum, cp.pos, cp.abs, cp.square, cp.huber,
+    # cp.logistic, cp.exp, ...).  The framework adds the rest of the primal:
     #     min  1/2 |S z|^2 + C1/2 |z|^2 + C2 sum_i L(t_i)    s.t.  t = R z
     def value(self, t):
         return self.s * cp.square(cp.pos(1 - t)) / 2
@@ -46,7 +47,9 @@ class {cls}(Loss):
     # From it the framework writes the dual, with v = -a / C2, and the fast solver reads its numbers.
     # Here, with t = 1 - u and v <= 0, the supremum of v - v u - s/2 u^2 over u >= 0 is at u = -v / s;
     # for v > 0 there is none, since v t grows and L stays 0.
-    # No conjugate yet?  Delete this method: CVXPY's own dual then stands in, without the fast solver.
+    # No conjugate yet?  Delete this method.  If the loss is made of straight lines and parabolas and its conjugate
+    # of one piece, as here, it is derived for you and `npsvm verify` prints the line to type in; if not, CVXPY's
+    # own dual stands in, without the fast solver.
     def conjugate(self, v):
         return v + cp.square(v) / (2 * self.s), [v <= 0]
 '''

@@ -212,10 +212,10 @@ def test_checks_that_do_not_apply_say_why():
 
 
 class WithoutConjugate(Loss):
-    """A squared loss whose conjugate nobody has derived."""
+    """A logistic loss: its conjugate is no quadratic, and nobody has written it down."""
 
     def value(self, t):
-        return cp.square(1 - t)
+        return cp.logistic(-t)
 
 
 def test_a_formulation_without_a_dual_can_pass():

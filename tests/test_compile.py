@@ -5,7 +5,7 @@ import numpy as np
 import oracle
 import pytest
 
-from npsvm_cvx import Formulation, Loss, Program, load
+from npsvm_cvx import Formulation, Framework, Loss, Program, load
 from npsvm_cvx.catalog import resolve
 from npsvm_cvx.compile import BoxLP, BoxQP, Coefficients, NotCompilable, compile
 from npsvm_cvx.modeling import multiplier_variable, plane_from_dual, plane_variable, slack_variable, whiten
@@ -155,9 +155,21 @@ class Squared(Loss):
         return cp.square(1 - t)
 
 
-def test_a_loss_without_conjugate_is_solved_by_the_general_solvers_only():
-    with pytest.raises(NotCompilable, match="no dual"):
-        compile(resolve(Squared()))
+def test_a_loss_without_conjugate_is_read_off_the_one_derived():
+    # u^2 has the conjugate v + v^2 / 4, hence h(a) = -a + a^2 / (4 C2): curvature 1 / (2 C2) = 1/8 for C2 = 4
+    read = compile(Framework(Squared(), C1=2.0, C2=4.0))
+    assert isinstance(read, BoxQP)
+    assert (read.near, read.ridge) == (1.0, (2.0, 2.0))
+    assert tuple(read.samples.__dict__.values()) == (-1.0, 0.125, -np.inf, np.inf, 0.0)
+
+
+def test_a_loss_whose_conjugate_cannot_be_derived_is_refused_with_the_reason():
+    class Quartic(Loss):
+        def value(self, t):
+            return cp.power(1 - t, 4)
+
+    with pytest.raises(NotCompilable, match=r"no conjugate, and none follows.*curved otherwise"):
+        compile(resolve(Quartic()))
 
 
 @pytest.mark.parametrize("eps", [1e-2, 1e-4, 1e-6, 1e-8])

@@ -214,7 +214,7 @@ def test_general_solvers_take_whole_weights_and_refuse_others(kernel):
     assert slow.dual_coef_.shape == fast.dual_coef_.shape == (2, len(X))
     with pytest.raises(ValueError, match=r"sample_weight.*solver='clarabel' takes no weights.*whole-number"):
         slow.fit(X, y, sample_weight=np.full(len(X), 0.5))
-    with pytest.raises(ValueError, match=r"sample_weight.*SOR does not solve Logistic \(Logistic declares no dual\)\."):
+    with pytest.raises(ValueError, match=r"sample_weight.*Logistic declares no conjugate, and none follows"):
         NPSVMClassifier(Logistic()).fit(X, y, sample_weight=np.full(len(X), 0.5))
 
 

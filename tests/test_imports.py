@@ -18,9 +18,11 @@ REPORTS = sorted((PACKAGE / "report").glob("*.py"))
 # from the bottom to the top: a module may import those of earlier lines, and none of its own line or below, but for
 # what stands together in one line by design
 ORDER = [
-    ("errors",), ("terms",), ("problem",), ("linalg",), ("modeling",), ("catalog",), ("planes",), ("readers",),
+    ("errors",), ("terms",), ("problem",), ("linalg",), ("formulas",), ("derivation",), ("modeling",), ("catalog",),
+    ("planes",), ("readers",),
     ("datasets",), ("conic",), ("solvers",), ("certificate", "newton", "kernels"), ("sor",), ("working_set",),
-    ("interior",), ("proximal",), ("compile",), ("solution",), ("lagrangian",), ("instance",), ("evidence",),
+    ("interior",), ("proximal",), ("compile",), ("solution",), ("lagrangian",), ("probe",), ("diagnosis",),
+    ("instance",), ("evidence",),
     ("fenchel", "claims"), ("checks",), ("verification",), ("classes",), ("path",), ("plane_classifier",),
     ("estimator",), ("selection", "baselines"), ("plotting",), ("store",), ("scaffold",), ("report",), ("testing",),
     ("display",), ("cli",),

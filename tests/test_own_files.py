@@ -92,8 +92,8 @@ def test_right_ones_pass(right):
 @pytest.mark.parametrize(
     ("old", "new", "place"),
     [
-        ("R @ z + xi >= 1", "R @ z + xi <= 1", "unbounded below along xi"),
-        ('"slack": xi >= 0', '"slack": xi <= 0', "unbounded below along xi"),
+        ("R @ z + xi >= 1", "R @ z + xi <= 1", "primal: constraint [margin] has the wrong side"),
+        ('"slack": xi >= 0', '"slack": xi <= 0', "primal: constraint [slack] has the wrong side"),
         ("+ self.C2 * cp.sum(xi)", "- self.C2 * cp.sum(xi)", "primal: it has no optimum"),
         ('"slack": xi >= 0', '"slack": xi >= 0, "no": xi <= -1', "primal: it has no optimum"),
         ("self.C2 * cp.sum(xi)", 'float("nan") * cp.sum(xi)', "primal holds NaN or infinity"),
