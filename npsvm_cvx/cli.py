@@ -559,7 +559,7 @@ def report(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE]...", help="With losses: the loss or formulation files to compare.", show_default=False
+            metavar="FILE", help="With losses: the loss or formulation files to compare.", show_default=False
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A subset that takes a minute or two.")] = False,
