@@ -145,6 +145,11 @@ def _framework_class(loss: Any) -> type[Framework]:
     return type(loss.__name__, (Framework,), members)
 
 
+def path_of(source: str) -> Path:
+    """Return the file that :func:`load` reads for a name or a path."""
+    return _folder() / f"{source}.py" if source in available() else Path(source).expanduser().resolve()
+
+
 def _folder() -> Path:
     spec = importlib.util.find_spec(PACKAGE)
     assert spec is not None

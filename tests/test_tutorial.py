@@ -12,7 +12,7 @@ def test_the_tutorial_does_what_it_shows(tmp_path, monkeypatch):
         if kind == "console":
             ran += run(text, tmp_path)
         elif text.startswith(">>>"):
-            tried, failed = session(text, "formulations/README.md")
+            tried, failed = session(text, "formulations/README.md", {})
             attempted += tried
             assert failed == 0
         else:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import cache
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from .. import datasets
 from ..store import Store
 
 Progress = Callable[[int, int, str], None]
@@ -34,6 +37,32 @@ def package_digest(without: Set[str], *also: str) -> str:
     folder = Path(__file__).parent.parent
     names = sorted(path for path in folder.glob("*.py") if path.stem not in without)
     return hashlib.sha256(b"".join(path.read_bytes() for path in [*names, *map(Path, also)])).hexdigest()
+
+
+@cache
+def data_digest(source: str) -> str:
+    """Return a digest of a set that ships with the package, by its name, or of a file."""
+    shipped = Path(datasets.__file__).parent / "data" / f"{source}.csv.gz"
+    return file_digest(shipped if shipped.is_file() else Path(source))
+
+
+def file_digest(path: Path) -> str:
+    """Return a digest of a file's content."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def plain(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row as the store keeps it: JSON has no NaN or infinity that other readers accept.
+
+    None is NaN, and a text stands for infinity.
+    """
+    return {name: _plain(value) if isinstance(value, float) else value for name, value in row.items()}
+
+
+def _plain(value: float) -> float | str | None:
+    if math.isnan(value):
+        return None
+    return value if math.isfinite(value) else "inf"
 
 
 def collect(
