@@ -121,7 +121,7 @@ class GEPSVM(PlaneClassifier):
         X : (samples, features) array-like
             Or, with ``kernel="precomputed"``, the (samples, samples) kernel values.
         y : (samples,) array-like
-            Labels of any type; two classes.
+            Labels of any type scikit-learn takes; two classes.
         sample_weight : (samples,) array-like, optional
             Nonnegative; a sample of weight s counts as s copies of it.
 

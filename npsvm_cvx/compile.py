@@ -36,6 +36,7 @@ from .linalg import Array
 from .modeling import Formulation, Program
 from .problem import Problem, Stack, is_sparse, joined
 from .proximal import proximal_point
+from .solvers import value_with_plane_fixed
 from .sor import SORResult
 from .terms import Terms
 from .working_set import minimise
@@ -247,7 +248,50 @@ def _key(part: Any) -> Any:
     return part
 
 
+def disagreement(formulation: Formulation, compiled: Compiled) -> str | None:
+    """Return how the primal that a dual was read to belong to differs from the declared one; None where it does not.
+
+    Their values are compared at two planes on a small instance, the slacks the best for each.  It is no verification,
+    and enough for not training on a wrong dual.
+    """
+    key = _key(formulation)
+    try:
+        if key in _COMPARED:
+            return _COMPARED[key]
+    except TypeError:
+        return _disagreement(formulation, compiled)
+    if len(_COMPARED) >= _REMEMBERED:
+        _COMPARED.pop(next(iter(_COMPARED)), None)
+    _COMPARED[key] = found = _disagreement(formulation, compiled)
+    return found
+
+
+_COMPARED: dict[Any, str | None] = {}
+
+
+def _disagreement(formulation: Formulation, compiled: Compiled) -> str | None:
+    rng = np.random.default_rng(0)
+    S, R = (np.column_stack([rng.normal(size=(n, 2)), np.ones(n)]) for n in (5, 40))
+    program = formulation.program("primal", S, R)
+    if program is None or isinstance(program.plane, str):
+        return None
+    for z in 2 * rng.normal(size=(2, 3)):  # margins on both sides of one
+        declared, read = value_with_plane_fixed(program, z), compiled.primal_value(S, R, z)
+        if np.isfinite(declared) and abs(declared - read) > _APART * max(abs(declared), abs(read)):
+            return f"at a plane the declared primal is {declared:.6g}, and by the declared dual it is {read:.6g}"
+    return None
+
+
+_APART = 1e-4  # relative: a solver is accurate to better than that, and a wrong factor is not as near
+_RANGE = 1e-15, 1e15  # of hyperparameters, zero apart, at which a dual is read to its last digit
+
+
 def _compiled(formulation: Formulation) -> Compiled:
+    for name, value in formulation.get_params(deep=True).items():
+        if isinstance(value, Real) and value and not _RANGE[0] <= abs(float(value)) <= _RANGE[1]:
+            raise NotCompilable(
+                f"{name}={float(value):g} is beyond {_RANGE[0]:g} to {_RANGE[1]:g}, where a dual's numbers can be told."
+            )
     first = _read(formulation, rows=5, margins=4, seed=1)
     size = 1.0
     if isinstance(first, BoxQP):

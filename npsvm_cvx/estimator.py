@@ -25,8 +25,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from .catalog import framework_class, resolve
 from .certificate import Certificate
 from .classes import Classes, solve_classes
-from .compile import Compiled, NotCompilable, compile
-from .errors import unknown
+from .compile import Compiled, NotCompilable, compile, disagreement
+from .errors import FormulationError, SolverError, unknown
 from .linalg import Array
 from .modeling import Formulation, Loss, Scheme
 from .plane_classifier import PlaneClassifier, Training, available_memory
@@ -115,8 +115,9 @@ class NPSVMClassifier(PlaneClassifier):
         Where the centres are training samples.
     certificate_ : list of dict
         One a class: ``primal``, ``dual``, ``gap``, ``relative_gap``, ``rigorous``, ``solver``, ``status``,
-        ``converged``, ``iterations``. Where ``rigorous``, the gap is proved, all rounding included, and may on
-        that account exceed ``tol`` where the gap that the solver computed, which ``converged`` is about, does not.
+        ``converged``, ``iterations``. Where ``rigorous``, the gap is proved, all rounding included, of the problem
+        that the formulation's dual states, and may on that account exceed ``tol`` where the gap that the solver
+        computed, which ``converged`` is about, does not.
     n_iter_ : int
         Most sweeps a class took; at least one.
     formulation_ : Formulation
@@ -130,10 +131,10 @@ class NPSVMClassifier(PlaneClassifier):
     Warns
     -----
     ConvergenceWarning
-        A class whose relative gap is above ``tol``, or proved to no better than a thousand times that; the message
-        gives the gap reached.
+        A class whose relative gap is above ``tol`` (a general solver's: above 1e-6 too), or proved to no better than
+        a thousand times that; the message gives the gap reached.
     ZeroNormalWarning
-        A plane with w = 0 under "euclidean".
+        A plane with w = 0, which tells no samples apart.
 
     Notes
     -----
@@ -171,6 +172,7 @@ class NPSVMClassifier(PlaneClassifier):
     """
 
     _takes_sparse = True
+    _flat_advice = "Large C2 on overlapping classes does this; use a smaller C2, or a kernel."
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "formulation": [str, Path, type, Formulation, Loss],
@@ -263,7 +265,7 @@ class NPSVMClassifier(PlaneClassifier):
         X : (samples, features) array-like or sparse matrix
             Or, with ``kernel="precomputed"``, the (samples, samples) kernel values.
         y : (samples,) array-like
-            Labels of any type; two classes or more.
+            Labels of any type scikit-learn takes; two classes or more.
         sample_weight : (samples,) array-like, optional
             Nonnegative.
 
@@ -311,7 +313,14 @@ class NPSVMClassifier(PlaneClassifier):
         if solver != "sor":
             return solver, None, f"solver={self.solver!r} takes no weights"
         try:
-            return solver, compile(formulation), ""
+            compiled = compile(formulation)
+            wrong = disagreement(formulation, compiled)
+            if wrong is not None:
+                raise FormulationError(
+                    f"{type(formulation).__name__}: its dual is not that of its primal: {wrong}. See what is wrong by "
+                    "npsvm verify, or train on the primal with solver='clarabel'."
+                )
+            return solver, compiled, ""
         except NotCompilable as error:
             return _FALLBACK, None, f"SOR does not solve {type(formulation).__name__} ({str(error).rstrip('.')})"
 
@@ -350,8 +359,10 @@ class NPSVMClassifier(PlaneClassifier):
             return np.ones(len(self.classes_))
         if isinstance(self.class_weight, str):  # "balanced"
             return np.asarray(weights.sum() / (len(self.classes_) * np.bincount(codes, weights=weights)))
+        if not all(isinstance(value, Real) for value in self.class_weight.values()):
+            raise ValueError(f"class_weight={self.class_weight!r} must hold positive, finite numbers.")
         found = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[codes])
-        if not (np.isfinite(found).all() and (found > 0).all()):
+        if not (np.isfinite(found).all() and (found > 1e-100).all() and (found < 1e100).all()):
             raise ValueError(f"class_weight={self.class_weight!r} must hold positive, finite numbers.")
         return np.asarray(found, dtype=float)
 
@@ -386,13 +397,18 @@ class NPSVMClassifier(PlaneClassifier):
             raise TypeError(f"X is sparse, and {why}; use X.toarray().")
         written, columns = training.repeated(obstacle)
         width = training.rows.shape[1]
-        # building CVXPY problems holds the interpreter's lock: processes, not threads
-        return list(
-            Parallel(n_jobs=self.n_jobs, verbose=int(self.verbose), prefer="processes")(
-                delayed(_general)(formulation, written, columns, width, self.scheme_, k, options)
-                for k in range(len(self.classes_))
+        try:
+            # building CVXPY problems holds the interpreter's lock: processes, not threads
+            return list(
+                Parallel(n_jobs=self.n_jobs, verbose=int(self.verbose), prefer="processes")(
+                    delayed(_general)(formulation, written, columns, width, self.scheme_, k, options)
+                    for k in range(len(self.classes_))
+                )
             )
-        )
+        except SolverError as error:
+            if obstacle.startswith("SOR"):  # nobody asked for a general solver
+                raise SolverError(f"{obstacle}, and {error}") from None
+            raise
 
     def _keep(self, found: list[_Plane], training: Training) -> None:
         solutions = [plane.solution for plane in found]
@@ -412,7 +428,8 @@ class NPSVMClassifier(PlaneClassifier):
         late = []
         for label, plane in zip(self.classes_, found, strict=True):
             solution, proved = plane.solution, plane.proved
-            how = f"({solution.solver}: {solution.status} after {solution.iterations} sweeps)"
+            after = f" after {solution.iterations} sweeps" if solution.iterations else ""
+            how = f"({solution.solver}: {solution.status}{after})"
             if not solution.converged:
                 late.append(f"class {label}: relative duality gap {solution.relative_gap:.1e} {how}")
             elif proved is not None and _UNPROVED * self.tol < proved.relative_gap < math.inf:

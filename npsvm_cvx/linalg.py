@@ -128,11 +128,11 @@ def _triangle(rows: Stack, near: float | Array, ridge: Array) -> Array:
     if np.min(pivots, initial=np.inf) <= np.finfo(float).eps * max(m + d, d) * np.max(pivots, initial=0.0):
         rank = int(np.linalg.matrix_rank(top if rows.sparse else rows.dense()))
         if float(np.min(ridge)) == 0:
-            what = "use a larger ridge (C1 or eps)"
+            what = "use a larger ridge (C1, eps or delta)"
         else:  # the ridge is lost beside the rows
             what = f"its entries reach {float(np.max(pivots)):.1e}, beside which it vanishes: scale the features"
         raise NPSVMError(
-            f"S'S + C1 I is singular to working precision: S has rank {rank} of {d} columns and the ridge is "
+            f"S'S + ridge I is singular to working precision: S has rank {rank} of {d} columns and the ridge is "
             f"{float(np.min(ridge)):g}; {what}."
         )
     return np.asarray(top)

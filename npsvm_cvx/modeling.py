@@ -512,6 +512,8 @@ def _derived_conjugate(loss: Loss, v: cp.Expression) -> tuple[cp.Expression, lis
 
 
 def _kind(thing: object) -> str:
+    if isinstance(thing, type):
+        return f"the class {thing.__name__}"
     return "None" if thing is None else f"a {type(thing).__name__}"
 
 

@@ -31,7 +31,8 @@ _BLOCK = 2**22  # entries of the rows held at once in prediction: 32 MB
 _FLAT = 1e-10  # a plane whose value varies by less than this times |b| over the training samples has w = 0
 _LARGEST_REPETITION = 100_000  # rows that whole-number weights may grow to with a general solver
 _COPIES_OF_A_KERNEL = 5.0  # arrays of the kernel matrix's size that a fit holds at once, at most
-_LARGEST_WEIGHT = 1e100  # what a square of is no number any more
+_LARGEST_WEIGHT = 1e100  # the square of a larger one is no number any more, nor its inverse's
+_ALWAYS = {"nearest": "which is never the nearest", "farthest": "which is always the farthest"}
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,14 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = self._takes_sparse and named(self.kernel, "linear")
         return tags
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "planes_")
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit left, so that one that fails, or sets less, leaves nothing of another's."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+
     def _validated(self, X: ArrayLike, *y: ArrayLike, reset: bool = True) -> Any:
         accepted = ["csr"] if self._takes_sparse and named(self.kernel, "linear") else False
         return validate_data(self, X, *y, dtype=np.float64, order="C", accept_sparse=accepted, reset=reset)
@@ -141,14 +150,19 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, rng: np.random.RandomState
     ) -> Training:
         """Validate, drop samples of weight zero, set classes_ and the centres, and build the rows."""
+        self.__dict__.pop("planes_", None)  # a fit that fails leaves no classifier, not half of an earlier one
         samples, labels = self._validated(X, y)
         check_classification_targets(labels)
         if sample_weight is None:
             weights = np.ones(samples.shape[0])
         else:
             weights = _check_sample_weight(sample_weight, samples, dtype=np.float64, ensure_non_negative=True)
-            if weights.max(initial=0.0) > _LARGEST_WEIGHT:
-                raise ValueError(f"sample_weight must not exceed {_LARGEST_WEIGHT:g}; found {weights.max():g}.")
+            extreme = weights[(weights > 0) & ~((weights >= 1 / _LARGEST_WEIGHT) & (weights <= _LARGEST_WEIGHT))]
+            if len(extreme):
+                raise ValueError(
+                    f"sample_weight must be zero or between {1 / _LARGEST_WEIGHT:g} and {_LARGEST_WEIGHT:g}; found "
+                    f"{extreme[0]:g}."
+                )
         kept = np.flatnonzero(weights > 0)
         self.classes_, codes = np.unique(labels[kept], return_inverse=True)
         count = len(self.classes_)
@@ -188,11 +202,18 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
             with np.errstate(over="ignore", invalid="ignore"):
                 rows[block] = self._rows(samples[index[block]])
             if not np.isfinite(rows[block]).all():
-                raise ValueError(
-                    f"kernel={self.kernel!r} gives values that are not finite on these samples; scale the "
-                    "features, or change gamma, degree or coef0."
-                )
+                raise ValueError(self._not_finite())
         return rows
+
+    def _not_finite(self) -> str:
+        if named(self.kernel, "linear"):
+            return "the planes' values are not finite; scale the features."
+        if callable(self.kernel):
+            return "kernel, a function, gives values that are not finite."
+        return (
+            f"kernel={self.kernel!r} gives values that are not finite on these samples; scale the features, or "
+            "change gamma, degree or coef0."
+        )
 
     def _centre_count(self) -> int:
         if self.centre_indices_ is not None:
@@ -259,7 +280,12 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
         elif precomputed:
             raise ValueError("landmarks must be None, a count or a fraction with kernel='precomputed'; found an array.")
         else:
-            self.centres_ = check_array(self.landmarks, dtype=np.float64, order="C", copy=True, input_name="landmarks")
+            try:
+                centres = check_array(self.landmarks, dtype=np.float64, order="C", copy=True, input_name="landmarks")
+            except (TypeError, ValueError) as error:
+                what = str(error).splitlines()[0].rstrip(".:")
+                raise ValueError(f"landmarks must be a count, a fraction, or a matrix of centres: {what}.") from None
+            self.centres_ = centres
             if self.centres_.shape[1] != samples.shape[1]:
                 raise ValueError(f"landmarks have {self.centres_.shape[1]} features; X has {samples.shape[1]}.")
         if precomputed:
@@ -280,8 +306,11 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
             return 1.0 / features
         # weighted so that a weight of two is a sample written twice
         share = weights / (weights.sum() * features)
-        mean = float((share @ samples).sum())
-        variance = float((share @ np.square(samples - mean)).sum())
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = float((share @ samples).sum())
+            variance = float((share @ np.square(samples - mean)).sum())
+        if not np.isfinite(variance):
+            raise ValueError("gamma='scale': the variance of X is beyond the largest float; scale the features.")
         scale: float = 1.0 / (features * variance) if variance > 0 else 1.0
         return scale
 
@@ -299,14 +328,16 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
     def _rows(self, samples: Any) -> Any:
         if sparse.issparse(samples):
             ones = sparse.csr_array(np.ones((samples.shape[0], 1)))
-            return sparse.hstack([sparse.csr_array(samples), ones], format="csr")
+            rows = sparse.hstack([sparse.csr_array(samples), ones], format="csr")
+            rows.sum_duplicates()  # of an array of ours: the samples given are left as they are
+            return rows
         if self._map is not None:
             return self._map(samples)
         if isinstance(self.kernel, str):  # precomputed
             values = samples[:, self.centre_indices_]
         else:
             assert self.centres_ is not None
-            values = np.asarray(self.kernel(samples, self.centres_), dtype=np.float64)
+            values = self._kernel_values(samples)
             expected = (len(samples), len(self.centres_))
             if values.shape != expected:
                 raise ValueError(
@@ -315,32 +346,49 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
                 )
         return np.column_stack([values, np.ones(len(values))])
 
+    def _kernel_values(self, samples: Array) -> Array:
+        """Return what the user's kernel function gives."""
+        assert callable(self.kernel)
+        assert self.centres_ is not None
+        values: Any = self.kernel(samples, self.centres_)
+        if sparse.issparse(values):
+            values = values.toarray()
+        try:
+            if np.iscomplexobj(values):
+                raise ValueError("they are complex")
+            return np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"kernel must return a matrix of real numbers: {error}.") from None
+
     def _keep_planes(self, planes: Array, training: Training) -> None:
-        """Set planes_ and the norms of their normals; warn of a plane without one where the rule divides."""
+        """Set planes_, the norms of their normals and which are flat; warn of those, which tell no samples apart."""
         self.planes_ = planes
-        self._norms = norms = self._plane_norms(planes, training)
-        if norms is None:
-            return
-        if (norms == 0).any():
-            which = ", ".join(str(label) for label in self.classes_[norms == 0])
-            use = "never" if self.scheme_ == "nearest" else "always"
+        self._norms, self._flat = self._normals(planes, training)
+        flat = [str(label) for label in self.classes_[self._flat]]
+        if flat:
+            which = f"plane of class {flat[0]} has" if len(flat) == 1 else f"planes of classes {', '.join(flat)} have"
+            where = (
+                "the same distance |b| from every sample"
+                if self.distance_ == "absolute"
+                else f"infinite Euclidean distance from every sample, {_ALWAYS[self.scheme_]}"
+            )
             warnings.warn(
-                f"{type(self).__name__}: the plane of class {which} has w = 0 and lies at infinite Euclidean "
-                f"distance from every sample, so it is {use} the {self.scheme_}. Large C2 on overlapping "
-                "classes does this; use distance='absolute', a smaller C2, or a kernel.",
+                f"{type(self).__name__}: the {which} w = 0, and {where}. {self._flat_advice}",
                 ZeroNormalWarning,
                 stacklevel=3,
             )
 
-    def _plane_norms(self, planes: Array, training: Training) -> Array | None:
-        """Return the norms of the planes' normals, zero where the plane is flat; None where distances are absolute."""
-        if self.distance_ == "absolute":
-            return None
-        w = planes[:, :-1]
-        norms = np.linalg.norm(w, axis=1) if named(self.kernel, "linear") else self._expansion_norms(w, training)
+    _flat_advice: ClassVar[str] = "Scale the features, or take another kernel."
+
+    def _normals(self, planes: Array, training: Training) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the norms of the planes' normals, one where distances are absolute, and which planes are flat."""
+        w, b = planes[:, :-1], planes[:, -1]
         reach = np.abs(training.rows @ np.column_stack([w, np.zeros(len(w))]).T).max(axis=0)
-        norms[reach <= _FLAT * np.abs(planes[:, -1])] = 0.0
-        return norms
+        flat = reach <= _FLAT * np.abs(b)
+        if self.distance_ == "absolute":
+            return np.ones(len(planes)), flat
+        norms = np.linalg.norm(w, axis=1) if named(self.kernel, "linear") else self._expansion_norms(w, training)
+        return norms, flat | (norms == 0)
 
     def _expansion_norms(self, w: Array, training: Training) -> Array:
         """Return ``sqrt(w' K(C, C) w)``, K(C, C) read off the training rows where the centres are training samples."""
@@ -360,12 +408,14 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
     @property
     def coef_(self) -> Array:
         """The normals w of the planes (classes x features); with kernel="linear" only."""
+        check_is_fitted(self)
         self._only_linear("coef_")
         return self.planes_[:, :-1]
 
     @property
     def intercept_(self) -> Array:
         """The intercepts b of the planes (classes,)."""
+        check_is_fitted(self)
         return self.planes_[:, -1]
 
     def _only_linear(self, name: str) -> None:
@@ -377,7 +427,7 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : (samples, features) array-like
+        X : (samples, features) array-like or sparse matrix
             Or kernel values with the training samples, (samples, training samples), where they are
             precomputed.
 
@@ -393,7 +443,10 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
         """Return the values of any planes over this classifier's rows at validated samples, a block at a time."""
         found = np.empty((samples.shape[0], len(planes)))
         for block in gen_batches(samples.shape[0], max(1, _BLOCK // planes.shape[1])):
-            found[block] = self._rows(samples[block]) @ planes.T
+            with np.errstate(over="ignore", invalid="ignore"):
+                found[block] = self._rows(samples[block]) @ planes.T
+            if not np.isfinite(found[block]).all():
+                raise ValueError(f"X: {self._not_finite()}")
         return found
 
     def plane_distances(self, X: ArrayLike) -> Array:
@@ -401,28 +454,28 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : (samples, features) array-like
+        X : (samples, features) array-like or sparse matrix
             Or kernel values with the training samples, (samples, training samples), where they are
             precomputed.
 
         Returns
         -------
         (samples, classes) array
-            In the order of ``classes_``. Euclidean distances to a plane with w = 0 are the largest float:
-            infinite for every purpose, and finite for scikit-learn's metrics.
+            In the order of ``classes_``. A plane with w = 0 has ``|b|``, to nine digits, or, of Euclidean distances,
+            the largest float: infinite for every purpose, and finite for scikit-learn's metrics.
         """
         check_is_fitted(self)
-        return self._distances(self._validated(X, reset=False), self.planes_, self._norms)
+        return self._distances(self._validated(X, reset=False), self.planes_, self._norms, self._flat)
 
-    def _distances(self, samples: Any, planes: Array, norms: Array | None) -> Array:
+    def _distances(self, samples: Any, planes: Array, norms: Array, flat: NDArray[np.bool_]) -> Array:
         """Return the distance of validated samples to any planes over this classifier's rows."""
         found = np.abs(self._values(samples, planes))
-        if norms is None:
-            return found
-        flat = norms == 0
         with np.errstate(over="ignore"):
             found /= np.where(flat, 1.0, norms)
-        found[:, flat] = np.inf
+        # all that w adds there is rounding, which must not decide
+        found[:, flat] = (
+            [float(f"{b:.9g}") for b in np.abs(planes[flat, -1])] if self.distance_ == "absolute" else np.inf
+        )
         return np.minimum(found, np.finfo(float).max)
 
     def decision_function(self, X: ArrayLike) -> Array:

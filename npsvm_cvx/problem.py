@@ -46,7 +46,16 @@ def span_of(rows: Any, span: slice) -> Any:
         rows.indices[first:last],
         rows.indptr[begin : end + 1] - first,
     )
+    part.has_canonical_format = rows.has_canonical_format  # whoever put it in order would do so in shared memory
     return part
+
+
+def canonical(rows: Any) -> Any:
+    """Return a sparse array with its entries in order and none twice; itself where it is so already."""
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
 
 
 def scaled_rows(rows: Any, factors: Array) -> Any:
@@ -81,7 +90,7 @@ class Stack:
 
     def __init__(self, *blocks: Array) -> None:
         self.blocks: tuple[Any, ...] = tuple(
-            block if is_sparse(block) else np.asarray(block, dtype=float) for block in blocks
+            canonical(block) if is_sparse(block) else np.asarray(block, dtype=float) for block in blocks
         )
         if not blocks or any(block.ndim != 2 for block in self.blocks):
             raise ValueError("a stack needs one matrix or more.")

@@ -6,6 +6,7 @@ default's apart.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score, get_scorer
+from sklearn.metrics import accuracy_score, check_scoring
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.parallel import Parallel, delayed
@@ -88,7 +89,8 @@ def npsvm_path(
         ``C1s`` must be None for a formulation without C1.
     sample_weight : (samples,) array-like, optional
     **parameters
-        Of :class:`~npsvm_cvx.estimator.NPSVMClassifier`: kernel, gamma, landmarks, scheme, tol and so on.
+        Of :class:`~npsvm_cvx.estimator.NPSVMClassifier`: kernel, gamma, landmarks, scheme, tol and so on; but for
+        max_iter and time_limit.
 
     Returns
     -------
@@ -111,6 +113,9 @@ def npsvm_path(
     >>> path.planes.shape, bool(path.relative_gap.max() < 1e-8)
     ((2, 3, 3, 5), True)
     """
+    for name in ("max_iter", "time_limit"):
+        if parameters.get(name) is not None:
+            raise ValueError(f"npsvm_path has no {name}: its planes are computed together; give tol alone.")
     model = NPSVMClassifier(formulation, **parameters)
     training, seed = model._prepared(X, y, sample_weight)
     found = _planes(model, training, seed, *_axes(model.formulation_, C1s, C2s))
@@ -120,19 +125,20 @@ def npsvm_path(
 
 def _axes(formulation: Formulation, C1s: Any, C2s: Any) -> tuple[Array | None, Array]:
     """Return the values of C1, None where the formulation has none, and of C2."""
-    own = formulation.get_params(deep=False)
-    if C1s is None and "C1" not in own:
-        return None, np.asarray(POWERS if C2s is None else C2s, dtype=float)
-    axes = []
-    for name, values in (("C1s", C1s), ("C2s", C2s)):
-        try:
-            found = np.asarray(POWERS if values is None else values, dtype=float)
-        except (TypeError, ValueError):
-            found = np.empty(0)
-        if found.ndim != 1 or not found.size or not (np.isfinite(found).all() and (found > 0).all()):
-            raise ValueError(f"{name} must be a sequence of positive, finite numbers; found {values!r}.")
-        axes.append(found)
-    return axes[0], axes[1]
+    has_C1 = "C1" in formulation.get_params(deep=False)
+    C1 = None if C1s is None and not has_C1 else _values("C1s", C1s)
+    return C1, _values("C2s", C2s)
+
+
+def _values(name: str, given: Any) -> Array:
+    try:
+        found = np.array(POWERS if given is None else given)
+        found = found.astype(float) if found.dtype.kind in "iuf" else np.empty(0)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.ndim != 1 or not found.size or not (np.isfinite(found).all() and (found > 0).all()):
+        raise ValueError(f"{name} must be a sequence of positive, finite numbers; found {given!r}.")
+    return found
 
 
 def _planes(model: NPSVMClassifier, training: Training, seed: int, C1: Array | None, C2: Array) -> Grid:
@@ -294,10 +300,9 @@ random_state, verbose
         self.scoring = scoring
         self.refit = refit
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "planes_")
-
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> Self:
         """Score every setting by cross-validation and fit the best to all samples.
 
         Parameters
@@ -305,9 +310,11 @@ random_state, verbose
         X : (samples, features) array-like or sparse matrix
             Or, with ``kernel="precomputed"``, the (samples, samples) kernel values.
         y : (samples,) array-like
-            Labels of any type; two classes or more in every fold.
+            Labels of any type scikit-learn takes; two classes or more in every fold.
         sample_weight : (samples,) array-like, optional
-            Nonnegative; used in fits and in scores.
+            Nonnegative; used in fits, and in scores by scorers that take it.
+        groups : (samples,) array-like, optional
+            For the splitters of ``cv`` that need them.
 
         Returns
         -------
@@ -319,20 +326,21 @@ random_state, verbose
             As ``NPSVMClassifier.fit``; a parameter in ``grid`` that cannot be searched; a fold with one class.
         """
         self._validate_params()
-        self.__dict__.pop("planes_", None)
+        self._forget()
         base = NPSVMClassifier(**{name: getattr(self, name) for name in NPSVMClassifier().get_params(deep=False)})
         X, y = self._validated(X, y)
         probe = clone(base)
         probe._prepared(X, y, sample_weight)  # what is wrong with the data is said before any fold
         weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
-        others = self._others()
+        others, scorer = self._others(), self._scorer()
         C1, C2 = _axes(probe.formulation_, self.C1s, self.C2s)
-        splits = list(check_cv(5 if self.cv is None else self.cv, y, classifier=True).split(X, y))
+        splits = list(check_cv(5 if self.cv is None else self.cv, y, classifier=True).split(X, y, groups))
+        if not splits:
+            raise ValueError(f"cv={self.cv!r} yields no split.")
         models = [clone(base).set_params(n_jobs=None, **clone(other, safe=False)) for other in others]
         tasks = list(product(models, splits))
         found = Parallel(n_jobs=self.n_jobs, verbose=int(self.verbose))(
-            delayed(_score_fold)(model, X, y, weights, train, test, C1, C2, self.scoring)
-            for model, (train, test) in tasks
+            delayed(_score_fold)(model, X, y, weights, train, test, C1, C2, scorer) for model, (train, test) in tasks
         )
         # (others, folds, settings): scores and gaps
         scores, gaps = (np.array(part).reshape(len(others), len(splits), -1) for part in zip(*found, strict=True))
@@ -344,12 +352,25 @@ random_state, verbose
             self.__dict__.update({name: value for name, value in vars(best).items() if name not in parameters})
         return self
 
+    def _scorer(self) -> Any:
+        """Return scikit-learn's scorer, None for accuracy."""
+        if self.scoring is None:
+            return None
+        scorer = check_scoring(self, scoring=self.scoring)
+        methods = getattr(scorer, "_response_method", "predict")
+        asked = (methods,) if isinstance(methods, str) else tuple(methods)
+        if not {"predict", "decision_function"} & set(asked):
+            raise ValueError(f"scoring={self.scoring!r} asks for {asked[0]}, which the classifier does not have.")
+        return scorer
+
     def _others(self) -> list[dict[str, Any]]:
         """Return the settings of the parameters that ``grid`` names."""
         if self.grid is None:
             return [{}]
         try:
             others = [dict(each) for each in ParameterGrid(self.grid)]
+            if not others or not all(isinstance(name, str) for each in others for name in each):
+                raise ValueError("names are text, and there is one at least")
         except (TypeError, ValueError) as error:
             raise ValueError(f"grid={self.grid!r} must map parameters to sequences of values: {error}") from None
         fixed = {"formulation", "kernel", "formulation__C1", "formulation__C2", *_OWN}
@@ -416,7 +437,7 @@ def _score_fold(
     scores = np.empty(found.planes.shape[:2])
     for i, planes in enumerate(found.planes):  # one C1 at a time: distances of all would be many
         flat = planes.reshape(-1, planes.shape[-1])
-        distances = model._distances(samples, flat, model._plane_norms(flat, training))
+        distances = model._distances(samples, flat, *model._normals(flat, training))
         for j in range(len(C2)):
             each = distances[:, j * len(model.classes_) : (j + 1) * len(model.classes_)]
             scores[i, j] = _score(model, model._scores(each), X_test, y_test, kept, scoring)
@@ -428,9 +449,16 @@ def _score(model: NPSVMClassifier, values: Array, X: Any, y: Any, weights: Array
         return float("nan")
     if scoring is None:
         return float(accuracy_score(y, model._labels(values), sample_weight=weights))
-    scorer = get_scorer(scoring) if isinstance(scoring, str) else scoring
-    more = {} if weights is None else {"sample_weight": weights}
-    return float(scorer(_Answers(model.classes_, values, model._labels(values)), X, y, **more))
+    answers = _Answers(model.classes_, values, model._labels(values))
+    try:
+        if weights is not None:
+            with contextlib.suppress(TypeError):  # a scorer that takes no weights
+                return float(scoring(answers, X, y, sample_weight=weights))
+        return float(scoring(answers, X, y))
+    except AttributeError as error:
+        raise ValueError(
+            f"scoring={scoring!r} asks for more than predict and decision_function ({error}); use GridSearchCV."
+        ) from None
 
 
 class _Answers(ClassifierMixin, BaseEstimator):

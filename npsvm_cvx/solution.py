@@ -20,7 +20,7 @@ from .compile import NotCompilable, compile
 from .errors import NPSVMError, unknown
 from .linalg import Array
 from .modeling import Formulation, Loss
-from .solvers import SOLVERS, solution_or_raise, solve_program
+from .solvers import SOLVERS, solution_or_raise, solve_program, value_with_plane_fixed
 from .sor import SORResult
 
 
@@ -35,8 +35,8 @@ class Solution:
     primal, dual : float
         Objective values; the dual's is a lower bound up to the solver's feasibility.
     gap, relative_gap : float
-        ``primal - dual`` in its stable form, and over ``max(|primal|, |dual|)``.  For general solvers, of CVXPY's
-        standard form.
+        ``primal - dual``, and over ``max(|primal|, |dual|)``.  Of general solvers, the primal's value is that of the
+        plane they return, its slacks the best for it, and the relative gap no less than the largest residual.
     converged : bool
     status : str
         Of SOR: "converged", "iteration limit", "time limit", "stalled".  Of others: the solver's claim.
@@ -85,6 +85,10 @@ class Solution:
         return self.proof.check() if self.proof is not None else None
 
 
+GENERAL = 1e-6
+"""Relative gap at which a general solver's plane counts as converged, where ``tol`` asks for less."""
+
+
 def solve(
     formulation: str | Formulation | Loss | type[Formulation],
     S: ArrayLike,
@@ -110,7 +114,7 @@ def solve(
     solver : str
         "sor", or a general solver: clarabel, osqp, ecos, scs, highs.
     tol : float
-        Relative duality gap asked for.
+        Relative duality gap asked for; a general solver's plane is called converged from 1e-6 on all the same.
     max_iter : int, optional
         Sweeps of SOR, or the general solver's iterations.
     time_limit : float, optional
@@ -171,14 +175,20 @@ def solve(
     found = solution_or_raise(solve_program(program, name, options, verbose=verbose), type(chosen).__name__)
     assert found.plane is not None
     assert found.residuals is not None
-    r = found.residuals
+    # the primal's value at the plane itself: the solver's own is that of slacks which may not be feasible
+    primal = found.value if isinstance(program.plane, str) else value_with_plane_fixed(program, found.plane)
+    primal = primal if np.isfinite(primal) else found.value
+    dual = found.residuals.dual_value
+    scale = max(abs(primal), abs(dual), 1e-300)
+    # a dual value bounds the optimum as far as its point is feasible: the residuals count as gap
+    relative = max((primal - dual) / scale, found.error)
     return Solution(
         found.plane,
-        found.value,
-        r.dual_value,
-        abs(found.value - r.dual_value),
-        r.gap,
-        found.status == "solved" and found.error <= max(tol, 1e-6),
+        primal,
+        primal - relative * scale,
+        relative * scale,
+        relative,
+        found.status == "solved" and relative <= max(tol, GENERAL),
         found.status,
         0,
         found.seconds,

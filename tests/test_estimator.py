@@ -1,6 +1,7 @@
 """NPSVMClassifier keeps scikit-learn's contract, and its planes, weights and decisions are the right ones."""
 
 import pickle
+import warnings
 from itertools import product
 
 import cvxpy as cp
@@ -19,6 +20,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from npsvm_cvx import Framework, Loss, available, load, plane_classifier
+from npsvm_cvx.compile import NotCompilable, compile, disagreement
+from npsvm_cvx.errors import SolverError
 from npsvm_cvx.estimator import NPSVMClassifier
 from npsvm_cvx.planes import ZeroNormalWarning, decide
 
@@ -321,8 +324,8 @@ def with_planes(planes, distance="euclidean"):
     X, y = np.array([[0.0], [1.0], [4.0], [5.0]]), np.array(["a", "a", "b", "b"])
     model = NPSVMClassifier("ls_twsvm", scheme="nearest", distance=distance).fit(X, y)
     model.planes_ = np.asarray(planes, dtype=float)
-    if distance == "euclidean":
-        model._norms = np.abs(model.planes_[:, 0])
+    model._flat = np.zeros(2, dtype=bool)
+    model._norms = np.abs(model.planes_[:, 0]) if distance == "euclidean" else np.ones(2)
     return model
 
 
@@ -340,12 +343,26 @@ def test_ties_and_both_rules_by_hand():
 def test_a_plane_without_normal_warns_once_names_its_class_and_scores_finitely():
     # one point of each class twice over: no w separates them, and z = (0, b) is optimal
     X, y = np.array([[1.0], [-1.0], [1.0], [-1.0]]), np.array(["p", "p", "q", "q"])
-    with pytest.warns(ZeroNormalWarning, match=r"the plane of class p, q has w = 0 .* distance='absolute'"):
+    with pytest.warns(
+        ZeroNormalWarning,
+        match=r"planes of classes p, q have w = 0, and infinite .*never the nearest",
+    ):
         model = NPSVMClassifier("tbsvm").set_params(formulation__C2=100.0).fit(X, y)
     assert np.isfinite(model.decision_function(X)).all()
     assert model.predict(X).tolist() == ["p"] * 4
-    absolute = NPSVMClassifier(load("tbsvm")(C2=100.0), distance="absolute").fit(X, y)  # no warning: nothing to divide
-    assert np.isfinite(absolute.decision_function(X)).all()
+    with pytest.warns(ZeroNormalWarning, match=r"planes of classes p, q have w = 0, and the same distance \|b\| from"):
+        absolute = NPSVMClassifier(load("tbsvm")(C2=100.0), distance="absolute").fit(X, y)
+    assert absolute.decision_function(X).tolist() == [0.0] * 4  # both |b| are one but for rounding: a tie
+
+
+def test_where_no_plane_tells_anything_apart_the_first_class_is_the_answer():
+    # noise and a large C2: w = 0 is optimal for every class, and what rounding leaves of w must not decide
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(60, 3)), np.array(["c", "a", "b"])[rng.integers(0, 3, 60)]
+    for seed, data in ((0, X), (1, X), (0, X[:, ::-1])):
+        with pytest.warns(ZeroNormalWarning, match="the planes of classes a, b, c have w = 0, and the same distance"):
+            model = NPSVMClassifier(load("hnpsvm")(C2=100.0), random_state=seed).fit(data, y)
+        assert set(model.predict(data)) == {"a"}
 
 
 # --- what comes in -------------------------------------------------------------------------------------
@@ -401,7 +418,15 @@ def test_containers_do_not_matter(tmp_path):
         ({"kernel": "rbf", "landmarks": 1}, "landmarks=1 must lie between"),
         ({"kernel": "rbf", "landmarks": 10_000}, "landmarks=10000 must lie between"),
         ({"kernel": "rbf", "landmarks": [[1.0, 2.0]]}, "landmarks have 2 features; X has 3"),
-        ({"kernel": "rbf", "landmarks": [[1.0, 2.0, np.nan]]}, "Input landmarks contains NaN"),
+        ({"kernel": "rbf", "landmarks": [[1.0, 2.0, np.nan]]}, "landmarks must be a count.*contains NaN"),
+        ({"kernel": "rbf", "landmarks": [1, 2, 3]}, "landmarks must be a count, a fraction, or a matrix of centres"),
+        ({"kernel": "rbf", "landmarks": {1, 2}}, "landmarks must be a count, a fraction, or a matrix of centres"),
+        ({"kernel": lambda A, B: "x"}, "kernel must return a matrix of real numbers"),
+        ({"kernel": lambda A, B: 1j * A @ B.T}, "kernel must return a matrix of real numbers: they are complex"),
+        ({"kernel": lambda A, B: np.nan * A @ B.T}, "kernel, a function, gives values that are not finite"),
+        ({"class_weight": {0: "a"}}, "class_weight=.*positive"),
+        ({"class_weight": {0: 1e200}}, "class_weight=.*positive"),
+        ({"formulation": dict}, "found the class dict"),
         ({"tol": -1e-3}, "'tol' parameter"),
         ({"max_iter": 0}, "'max_iter' parameter"),
         ({"max_iter": 1.5}, "'max_iter' parameter"),
@@ -430,6 +455,9 @@ def test_bad_parameters_are_named(parameters, says):
         ([[0.0], [1.0]], [0, 1], {"sample_weight": [1.0, -1.0]}, "[Nn]egative values in.*sample_weight"),
         ([[0.0], [1.0]], [0, 1], {"sample_weight": [1.0, 0.0]}, "only one class"),
         ([[0.0], [1.0]], [0, 1], {"sample_weight": [1.0]}, "sample_weight.shape"),
+        ([[0.0], [1.0]], [0, 1], {"sample_weight": [1.0, 1e-320]}, "sample_weight must be zero or between 1e-100 and"),
+        (np.array([[1j], [1.0]]), [0, 1], {}, "Complex data not supported"),
+        ([["a"], ["b"]], [0, 1], {}, "could not convert string to float"),
         ([[0.0], [1.0]], [0, 1], {"sample_weight": [1.0, np.inf]}, "sample_weight contains infinity"),
     ],
 )
@@ -460,6 +488,80 @@ def test_an_early_stop_warns_with_the_gap_reached():
     assert not all(c["converged"] for c in model.certificate_)
     assert {c["status"] for c in model.certificate_ if not c["converged"]} == {"iteration limit"}
     assert model.n_iter_ >= 1
+
+
+def test_a_general_solvers_statement_is_of_the_plane_it_returned():
+    X, y = sample(2)
+    best = NPSVMClassifier(tol=1e-12).fit(X, y).certificate_[0]["primal"]
+    for options in ({"max_iter": 1}, {"max_iter": 3}, {"time_limit": 1e-9}, {}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = NPSVMClassifier(solver="clarabel", **options).fit(X, y)
+        found = model.certificate_[0]
+        S, R = (np.column_stack([X[y == k], np.ones((y == k).sum())]) for k in (1, 0))
+        z = model.planes_[0]
+        value = 0.5 * np.sum((S @ z) ** 2) + 0.5 * z @ z + np.maximum(1 - R @ z, 0).sum()
+        assert found["primal"] == pytest.approx(value, rel=1e-6)
+        assert found["dual"] <= best * (1 + 1e-9)
+        assert found["primal"] - found["gap"] == pytest.approx(found["dual"])
+        size = max(abs(found["primal"]), abs(found["primal"] - found["gap"]))
+        assert found["relative_gap"] >= found["gap"] / size * (1 - 1e-9)
+        assert found["converged"] == (not options)
+
+
+class Wrong(Loss):
+    """The hinge with the conjugate of another loss."""
+
+    def value(self, t):
+        return cp.pos(1 - t)
+
+    def conjugate(self, v):
+        return v, [v >= -1, v <= 0.5]
+
+
+def test_a_dual_that_is_not_the_primals_is_not_trained_on():
+    X, y = sample(2)
+    with pytest.raises(ValueError, match=r"Wrong: its dual is not that of its primal: at a plane .* npsvm verify"):
+        NPSVMClassifier(Wrong).fit(X, y)
+    on_the_primal = NPSVMClassifier(Wrong, solver="clarabel").fit(X, y)
+    assert on_the_primal.planes_ == pytest.approx(NPSVMClassifier().fit(X, y).planes_, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", available())
+def test_no_right_dual_is_taken_for_a_wrong_one(name):
+    for C1, C2 in product([2.0**-8, 1.0, 1e4], [2.0**-8, 1.0, 1e6]):
+        setting = {"C1": C1} if "C1" in load(name)().get_params() else {}
+        formulation = load(name)(C2=C2, **setting)
+        assert disagreement(formulation, compile(formulation)) is None
+
+
+def test_hyperparameters_beyond_what_a_dual_can_be_read_at():
+    X, y = sample(2)
+    for value in (1e-300, 1e-20, 1e16, 1e300):
+        with pytest.raises(NotCompilable, match=r"C2=.* is beyond 1e-15 to 1e\+15"):
+            compile(load("hnpsvm")(C2=value))
+    with pytest.raises(SolverError, match=r"SOR does not solve HNPSVM \(C2=1e\+16 is beyond .*clarabel returned no"):
+        NPSVMClassifier(load("hnpsvm")(C2=1e16)).fit(X, y)
+    assert compile(load("twsvm")(eps=0.0)).ridge == (0.0, 0.0)
+
+
+def test_a_fit_that_fails_leaves_no_classifier():
+    X, y = sample(2)
+    model = NPSVMClassifier().fit(X, y)
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        model.fit(X, np.zeros(len(X)))
+    for ask in (lambda: model.predict(X), lambda: model.coef_, lambda: model.intercept_):
+        with pytest.raises(NotFittedError):
+            ask()
+    assert not hasattr(model, "coef_")
+
+
+def test_values_beyond_the_largest_float_are_refused_at_prediction_too():
+    X, y = sample(2)
+    with pytest.raises(ValueError, match="X: kernel='poly' gives values that are not finite"):
+        NPSVMClassifier(kernel="poly").fit(X, y).predict(np.full((2, 3), 1e150))
+    with pytest.raises(ValueError, match="gamma='scale': the variance of X is beyond the largest float"):
+        NPSVMClassifier(kernel="rbf").fit(1e200 * X, y)
 
 
 # --- parameters where they belong ----------------------------------------------------------------------

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import loguniform
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_iris, make_blobs
+from sklearn.datasets import load_iris
 from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401 - what makes the next import possible
 from sklearn.inspection import permutation_importance
@@ -173,12 +173,3 @@ def test_a_dask_cluster_computes_the_same(cluster, iris):
     ran = cluster.run(lambda: "npsvm_cvx" in __import__("sys").modules)  # the workers' own word
     assert len(ran) == 2
     assert all(ran.values())
-
-
-def test_neighbours_of_a_plane_at_zero_are_no_matter_of_labels():
-    # the answer to a tie is the first of classes_, whatever the labels are called
-    X, _ = make_blobs(30, 2, centers=2, random_state=0)
-    for labels in (np.array(["b", "a"]), np.array([7, 3])):
-        y = labels[np.arange(30) % 2]
-        model = NPSVMClassifier().fit(np.zeros_like(X), y)
-        assert set(model.predict(X * 0)) == {sorted(labels.tolist())[0]}

@@ -193,7 +193,7 @@ def test_a_tie_everywhere_is_the_first_class_everywhere():
     X, y = axis_cross()
     model = GEPSVM().fit(X, y)
     model.planes_ = np.array([[0.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
-    model._norms = np.ones(2)
+    model._norms, model._flat = np.ones(2), np.zeros(2, dtype=bool)
     display = draw(model, X, y)
     assert (display.response == 0).all()
     assert display.regions_[0] is not None

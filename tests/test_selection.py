@@ -11,9 +11,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.metrics import make_scorer, roc_auc_score
+from sklearn.metrics import f1_score, make_scorer, roc_auc_score
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, PredefinedSplit, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
@@ -48,6 +48,7 @@ def axes(name):
 # --- the path --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::npsvm_cvx.planes.ZeroNormalWarning")  # where w = 0 is optimal: rightly
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("name", available())
 def test_the_planes_of_the_path_are_those_of_separate_fits(name, kernel):
@@ -88,6 +89,11 @@ def test_formulations_without_a_dual_take_a_general_solver_at_each_setting():
         ({"C2s": []}, "C2s must be a sequence"),
         ({"C2s": [[1.0], [2.0]]}, "C2s must be a sequence"),
         ({"formulation": "twsvm", "C1s": [1.0]}, "TWSVM has no hyperparameter C1; it has C2, eps"),
+        ({"formulation": "twsvm", "C2s": {1.0, 2.0}}, "C2s must be a sequence"),
+        ({"formulation": "twsvm", "C2s": [1j]}, "C2s must be a sequence"),
+        ({"formulation": "twsvm", "C2s": ["1", "2"]}, "C2s must be a sequence"),
+        ({"max_iter": 3}, "npsvm_path has no max_iter"),
+        ({"time_limit": 3.0}, "npsvm_path has no time_limit"),
         ({"formulation": "hnpsmv"}, "did you mean 'hnpsvm'"),
         ({"kernel": "rfb"}, "did you mean 'rbf'"),
         ({"tol": -1.0}, "'tol' parameter"),
@@ -106,6 +112,7 @@ def test_planes_that_stay_above_tol_are_counted_in_a_warning():
 # --- the classifier --------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::npsvm_cvx.planes.ZeroNormalWarning")  # where w = 0 is optimal: rightly
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "precomputed"])
 @pytest.mark.parametrize("name", available())
 def test_the_choice_is_that_of_a_plain_search(name, kernel):
@@ -175,6 +182,11 @@ def test_any_scorer_and_weights():
         found = NPSVMClassifierCV(**grid, cv=cv, scoring=scoring).fit(X, y)
         search = GridSearchCV(NPSVMClassifier(), plain, cv=cv, scoring=scoring).fit(X, y)
         assert found.cv_results_["mean_test_score"] == pytest.approx(search.cv_results_["mean_test_score"])
+    # a scorer without weights is asked without
+    for scoring in ("adjusted_rand_score", lambda estimator, X, y: 0.5):
+        found = NPSVMClassifierCV(**grid, cv=cv, scoring=scoring).fit(X, y, sample_weight=np.ones(60))
+        search = GridSearchCV(NPSVMClassifier(), plain, cv=cv, scoring=scoring).fit(X, y)
+        assert found.cv_results_["mean_test_score"] == pytest.approx(search.cv_results_["mean_test_score"])
     # weights: a fold typed out
     found = NPSVMClassifierCV(**grid, cv=cv).fit(X, y, sample_weight=weight)
     train, test = next(iter(cv.split(X, y)))
@@ -235,6 +247,12 @@ def test_a_class_that_a_fold_lacks():
         ({"cv": 1}, "cv|k-fold|n_splits"),
         ({"scoring": "acuracy"}, "'acuracy'"),
         ({"refit": 2}, "'refit' parameter"),
+        ({"scoring": "neg_log_loss"}, "scoring='neg_log_loss' asks for predict_proba, which the classifier"),
+        ({"scoring": f1_score}, "looks like it is a metric function"),
+        ({"scoring": lambda e, X, y: e.planes_.sum()}, "asks for more than predict and decision_function"),
+        ({"grid": []}, "grid=.* must map parameters"),
+        ({"grid": {1: [2]}}, "grid=.* must map parameters"),
+        ({"cv": []}, "cv=.* yields no split"),
         ({"kernel": "rbf", "gamma": -1.0}, "'gamma' parameter"),
     ],
 )
@@ -254,6 +272,24 @@ def test_frames_pipelines_clones_and_pickles():
     assert (again.decision_function(X) == pipe.decision_function(X)).all()
     assert isinstance(pd.DataFrame(pipe[-1].cv_results_), pd.DataFrame)
     assert clone(pipe[-1]).get_params()["C1s"] == [0.1, 1.0]
+
+
+def test_splitters_that_need_groups_get_them():
+    X, y = sample(2)
+    groups = np.arange(60) % 5
+    found = NPSVMClassifierCV(C1s=[1.0], C2s=[1.0], cv=GroupKFold(5)).fit(X, y, groups=groups)
+    for fold in range(5):
+        test = groups == fold
+        alone = NPSVMClassifier().fit(X[~test], y[~test])
+        scores = [found.cv_results_[f"split{k}_test_score"][0] for k in range(5)]
+        assert pytest.approx(alone.score(X[test], y[test])) in scores
+
+
+def test_nothing_of_an_earlier_fit_is_left():
+    X, y = sample(2)
+    model = NPSVMClassifierCV(C1s=[1.0], C2s=[1.0], cv=2).fit(X, y)
+    model.set_params(refit=False).fit(*sample(3))
+    assert not {"classes_", "certificate_", "planes_", "dual_coef_", "formulation_"} & set(vars(model))
 
 
 def test_jobs_change_nothing():

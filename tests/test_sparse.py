@@ -134,6 +134,28 @@ def test_any_sparse_format_and_integer_entries(make):
     assert (sparse.predict(whole) == plain.predict(whole)).all()  # plain samples of a sparse fit
 
 
+@pytest.mark.parametrize("name", ["hnpsvm", "ls_twsvm", LINEAR_PROGRAM])
+def test_entries_given_twice_and_out_of_order_are_their_sum(name):
+    # CSR as one may build it by hand: the array is not put in order where others see it, and the sum is what counts
+    X, y = sample(60, 8, 0.3)
+    rng = np.random.default_rng(3)
+    whole = sp.csr_array(X)
+    row, column = whole.nonzero()
+    order = np.lexsort((rng.random(2 * len(row)), np.r_[row, row]))
+    data = np.r_[0.25 * whole.data, 0.75 * whole.data][order]
+    twice = sp.csr_array((data, np.r_[column, column][order], 2 * whole.indptr), shape=X.shape)
+    assert not twice.has_canonical_format
+    before = twice.data.copy(), twice.indices.copy()
+    one, other = NPSVMClassifier(name).fit(twice, y), NPSVMClassifier(name).fit(X.toarray(), y)
+    assert one.planes_ == pytest.approx(other.planes_, abs=1e-6)
+    assert one.decision_function(twice) == pytest.approx(other.decision_function(X.toarray()), abs=1e-6)
+    assert (twice.data == before[0]).all()
+    assert (twice.indices == before[1]).all()
+    z = rng.normal(size=8)
+    assert Stack(twice).product(z) == pytest.approx(X @ z, abs=1e-12)
+    assert Stack(twice).gram() == pytest.approx((X.T @ X).toarray(), abs=1e-12)
+
+
 def test_rows_are_not_written_out(monkeypatch):
     # 20,000 x 300 would be 6 million entries; what is made plain is a few thousand rows at most
     X, y = sample(20_000, 300, 0.02, classes=2)
