@@ -73,7 +73,7 @@ def commands(text):
 
 def normal(text):
     """Drop what differs from run to run or machine to machine: seconds, and the last digits of small figures."""
-    text = re.sub(r"in \d+\.\d+s", "in #s", text)
+    text = re.sub(r"in \d+\.\d+s( \(\d+:\d\d:\d\d\))?", "in #s", text)  # from a minute on pytest adds the hours
     return [line.rstrip() for line in re.sub(r"\d(\.\d+)?e-\d+", "#", text).strip().splitlines()]
 
 
