@@ -17,7 +17,7 @@ import cvxpy as cp
 import numpy as np
 
 from .errors import NPSVMError
-from .formulas import Formula, Term, fit, plain
+from .formulas import Formula, Term, fit, fraction, plain
 from .linalg import Array
 from .modeling import Formulation, Framework
 from .probe import Change, Interval, Metric, Multipliers, Objective, Probe
@@ -75,11 +75,12 @@ class Bench:
         assert now is not None
         pairs = [(p, x) for p, x in zip(self.params, values, strict=True) if x is not None and np.isfinite(x)]
         formula = fit([p for p, _ in pairs], [x for _, x in pairs], _BOUNDS) if len(pairs) > 3 else None
-        return Quantity(now, formula)
+        return Quantity(_snapped(now), formula)
 
     def number(self, value: float) -> Quantity:
         """Return a number that does not depend on the setting, or is known at the present one only."""
-        return Quantity(value, Formula((Term(value),) if value else ()) if np.isfinite(value) else None)
+        exact = _snapped(value)
+        return Quantity(exact, Formula((Term(exact),) if exact else ()) if np.isfinite(value) else None)
 
     def where(self, *quantities: Quantity) -> str:
         """Return the present values of the hyperparameters that quantities depend on, in brackets."""
@@ -249,6 +250,11 @@ def _declared_factor(probe: Probe, block: str, label: str) -> float | None:
     slope, bend = (up - down) / 2, (up + down) / 2 - square
     found = square if label.endswith("^2") else bend if label.endswith("_1") else slope
     return float(found) if np.isfinite(found) else None
+
+
+def _snapped(x: float) -> float:
+    near = fraction(x, _BOUNDS)
+    return x if near is None else float(near)
 
 
 def _near(x: float) -> float:

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 import cvxpy as cp
 import numpy as np
 
-from .derivation import NotDerivable, written
+from .derivation import NotDerivable, evaluate, written
 from .evidence import Row, judged, skipped
 from .formulas import Formula, Term, fit
 from .instance import Instance
-from .linalg import Array
 from .modeling import Framework, Loss, conjugate_of
 
 
@@ -30,11 +29,12 @@ def conjugate(instance: Instance) -> Iterator[Row]:
         yield skipped("conjugate", f"the loss {formulation.why_no_dual()}; the conic dual stands in")
         return
     low, high = _slopes(loss)
-    probes = _probes(low, high)
-    declared = [_declared_conjugate(loss, v) for v in probes]
+    probes = _probes(loss, low, high)
+    slack = 1e-9 * max(abs(x) for x in probes)
+    declared = [_declared_conjugate(loss, v, slack) for v in probes]
     worst, sentence = 0.0, ""
     for v, (value, feasible) in zip(probes, declared, strict=True):
-        inside = low - 1e-9 <= v <= high + 1e-9
+        inside = low - slack <= v <= high + slack
         if inside != feasible:
             where = "inside" if feasible else "outside"
             truth = f"finite on [{low:.6g}, {high:.6g}]"
@@ -50,7 +50,8 @@ def conjugate(instance: Instance) -> Iterator[Row]:
         if not inside:
             continue
         supremum = _supremum(loss, v)
-        error = abs(value - supremum) / max(1.0, abs(supremum), abs(value))
+        # v times the margin of size one is what the two sides of Fenchel and Young's inequality are made of
+        error = abs(value - supremum) / max(abs(v), abs(supremum), abs(value), 1e-300)
         if error > worst:
             worst = error
             sentence = f"conjugate value: at v = {v:.6g} declared {value:.8g}, sup_t (v t - L(t)) is {supremum:.8g}"
@@ -97,28 +98,27 @@ def _advice(loss: Loss) -> str:
     return f"; from the values of the loss, L*(v) = {found[0]}: `{found[1]}`" if found is not None else ""
 
 
-def _loss_at(loss: object, t: Array) -> Array:
-    value = loss.value(cp.Constant(t)).value  # type: ignore[attr-defined]
-    return np.asarray(value, dtype=float).reshape(t.shape)
-
-
-def _slopes(loss: object) -> tuple[float, float]:
+def _slopes(loss: Loss) -> tuple[float, float]:
     """The slopes of L at minus and plus infinity: the ends of the conjugate's domain."""
     ends = []
     for sign in (-1.0, 1.0):
         t = sign * np.array([1e4, 2e4, 2e6, 4e6])
-        value = _loss_at(loss, t)
+        value = evaluate(loss.values, t)
         near, far = (value[1] - value[0]) / (t[1] - t[0]), (value[3] - value[2]) / (t[3] - t[2])
-        steady = np.isfinite(far) and abs(far - near) <= 1e-3 * max(1.0, abs(near))
+        # what is left of a slope beside values a million times its size is rounding
+        noise = 1e-12 * np.abs(value).max() / 1e4
+        steady = np.isfinite(far) and abs(far - near) <= 1e-3 * abs(near) + noise
         ends.append(float(far) if steady else sign * np.inf)
     snapped = [float(f"{e:.7g}") + 0.0 if np.isfinite(e) else e for e in ends]
     return snapped[0], snapped[1]
 
 
-def _probes(low: float, high: float) -> list[float]:
-    left = low if np.isfinite(low) else -8.0
-    right = high if np.isfinite(high) else 8.0
-    width = max(right - left, 1.0)
+def _probes(loss: Loss, low: float, high: float) -> list[float]:
+    """Values of v inside the domain, on its edges, and outside; where it has no end, as far as slopes near t = 1 go."""
+    around = evaluate(loss.values, np.array([-8.0, -7.0, 9.0, 10.0]))
+    left = low if np.isfinite(low) else float(around[1] - around[0])
+    right = high if np.isfinite(high) else float(around[3] - around[2])
+    width = right - left or max(abs(left), 1.0)
     inside = [left + share * (right - left) for share in (0.01, 0.13, 0.37, 0.5, 0.71, 0.99)]
     edges = [e for e in (low, high) if np.isfinite(e)]
     outside = [left - share * width for share in (0.01, 0.3, 2.0) if np.isfinite(low)]
@@ -126,21 +126,21 @@ def _probes(low: float, high: float) -> list[float]:
     return [*inside, *edges, *outside]
 
 
-def _declared_conjugate(loss: object, v: float) -> tuple[float, bool]:
+def _declared_conjugate(loss: Loss, v: float, slack: float) -> tuple[float, bool]:
     point = cp.Constant(np.array([v]))
-    value, domain = conjugate_of(loss, point)  # type: ignore[arg-type]
-    feasible = all(float(np.max(c.violation(), initial=0.0)) <= 1e-9 for c in domain)
+    value, domain = conjugate_of(loss, point)
+    feasible = all(float(np.max(c.violation(), initial=0.0)) <= slack for c in domain)
     got = value.value
     return float("inf") if got is None else float(np.asarray(got).ravel()[0]), feasible
 
 
-def _supremum(loss: object, v: float) -> float:
+def _supremum(loss: Loss, v: float) -> float:
     """``sup_t (v t - L(t))`` by shrinking grids: the function is concave, so the best of a grid brackets it."""
     low, high = -1e6, 1e6
     best = -np.inf
     for _ in range(60):
         grid = np.linspace(low, high, 401)
-        value = v * grid - _loss_at(loss, grid)
+        value = v * grid - evaluate(loss.values, grid)
         at = int(np.nanargmax(value))
         best = max(best, float(value[at]))
         low, high = grid[max(at - 1, 0)], grid[min(at + 1, 400)]

@@ -87,7 +87,7 @@ def test_the_conjugate_of_the_conjugate_is_the_loss():
         (lambda t: np.exp(-t), "no finite number"),
         (lambda t: (1 - t) ** 4, "curved otherwise"),
         (lambda t: np.sqrt(1 + (1 - t) ** 2), "curved otherwise"),
-        (lambda t: np.where(t < 0, np.nan, 1 - t), "not a finite number at t = -3"),
+        (lambda t: np.where(t < 0, np.nan, 1 - t), "no finite number"),
         (lambda t: np.minimum(pos(1 - t), 2), "not convex: at t = "),
         (lambda t: pos(1 - t + t.mean()), "depends on the other samples"),
         (lambda t: 0 * t, "affine, of slope 0"),
