@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from .claims import invariances, reductions
-from .compile import NotCompilable
+from .compile import NotCompilable, Steps
 from .diagnosis import explain_domain, explain_objective, explain_recovery, explained
 from .errors import CurvatureError
 from .evidence import PLANES, VALUES, Row, Status, compare_planes, fell_short, judged, relative, skipped
@@ -409,7 +409,8 @@ def certified_gap(instance: Instance) -> Iterator[Row]:
     if np.isfinite(instance.proved):
         sentence = f"proved: within {gap:.1e} of the optimum, rounding included ({how})"
     else:  # a coefficient without a ridge, or nothing to repair by
-        sentence = f"gap {gap:.1e} of the optimum in floating point; a proof needs a ridge on every coefficient ({how})"
+        need = "the conjugate's numbers" if isinstance(instance.compiled, Steps) else "a ridge on every coefficient"
+        sentence = f"gap {gap:.1e} of the optimum in floating point; a proof needs {need} ({how})"
     status: Status = "pass" if gap <= ACCURATE else "solver"
     yield Row("certified gap", gap, ACCURATE, status, sentence, solver="sor")
 

@@ -244,13 +244,15 @@ def _paragraph(label: str, text: str) -> Table:
 
 def _read_off(formulation: Formulation) -> str:
     """What compile read off the declared dual, in words."""
-    from .compile import BoxQP, compile
+    from .compile import BoxQP, Steps, compile
 
     try:
         compiled = compile(formulation)
     except NPSVMError as reason:
         return f"not used: {reason} The estimator then uses a general solver."
     at = ", ".join(f"{k} = {v:g}" for k, v in _hyperparameters(formulation).items())
+    if isinstance(compiled, Steps):
+        return compiled.shape
     words = _box_qp(compiled) if isinstance(compiled, BoxQP) else _box_lp(compiled)
     return "\n".join([compiled.shape, *words, f"read off the declared dual at {at}"])
 

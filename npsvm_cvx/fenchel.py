@@ -15,6 +15,7 @@ from .derivation import NotDerivable, evaluate, written
 from .evidence import Row, judged, skipped
 from .formulas import Formula, Term, fit
 from .instance import Instance
+from .linalg import Array
 from .modeling import Framework, Loss, conjugate_of
 
 
@@ -25,6 +26,8 @@ def conjugate(instance: Instance) -> Iterator[Row]:
         yield skipped("conjugate", "not declared by a loss: the dual function is checked instead")
         return
     loss = formulation.loss
+    if loss.prox is not None:
+        yield _proximal(loss)
     if loss.conjugate is None and formulation.why_no_dual():
         yield skipped("conjugate", f"the loss {formulation.why_no_dual()}; the conic dual stands in")
         return
@@ -59,6 +62,37 @@ def conjugate(instance: Instance) -> Iterator[Row]:
     if loss.conjugate is None and (found := as_written(loss)) is not None:
         good = f"derived: L*(v) = {found[0]}; write `def conjugate(self, v): {found[1]}`"
     yield judged("conjugate", worst, 1e-7, good, sentence + (_advice(loss) if worst > 1e-7 else ""))
+
+
+def _proximal(loss: Loss) -> Row:
+    """The declared proximal map minimises ``L(x) + (x - t)^2 / (2 s)``: no point near it, or far from it, is lower."""
+    t, s = (x.ravel() for x in np.meshgrid([-30.0, -3.0, -0.5, 0.2, 1.0, 1.7, 4.0, 30.0], [1e-3, 0.1, 1.0, 7.0, 300.0]))
+    try:
+        found = np.array(np.broadcast_to(np.asarray(loss.prox(t, s), dtype=float), t.shape))
+    except Exception as error:
+        what = f"{type(loss).__name__}.prox raised {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        return Row("conjugate", float("inf"), 0.0, "fail", what)
+
+    def cost(x: Array) -> Array:
+        return evaluate(loss.values, x) + (x - t) ** 2 / (2 * s)
+
+    here = cost(found)
+    worst, sentence = 0.0, ""
+    for step in (1e-4, 1e-2, 1.0):
+        for sign in (-1.0, 1.0):
+            there = cost(found + sign * step)
+            drop = np.where(
+                np.isfinite(here), (here - there) / np.maximum(np.abs(here) + np.abs(there), 1e-300), np.inf
+            )
+            k = int(np.argmax(drop))
+            if not drop[k] <= worst:
+                worst = float(drop[k])
+                sentence = (
+                    f"prox({t[k]:g}, {s[k]:g}) is declared {found[k]:.8g}, where L(x) + (x - t)^2 / (2 s) is "
+                    f"{here[k]:.8g}; at {found[k] + sign * step:.8g} it is {there[k]:.8g}"
+                )
+    good = f"the proximal map minimises L(x) + (x - t)^2 / (2 s) at {len(t)} places"
+    return judged("conjugate", worst, 1e-10, good, f"proximal map: {sentence}")
 
 
 def as_written(loss: Loss) -> tuple[str, str] | None:

@@ -348,6 +348,9 @@ class Loss(_Hyperparameters):
     Write ``value(t)``.  Its conjugate ``L*(v) = sup_t (v t - L(t))``, from which the dual and the fast solver follow,
     is derived where the loss is piecewise linear-quadratic with a conjugate of one piece; otherwise, or to have your
     own derivation checked, write ``conjugate(v)`` returning ``(L*(v), [constraints on v])``, elementwise.
+
+    For the fast solver on any other convex loss, write its proximal map ``prox(t, s)``, which returns
+    ``argmin_x L(x) + (x - t)^2 / (2 s)`` of arrays t and s > 0, elementwise: the exact step of one multiplier.
     """
 
     def value(self, t: cp.Expression) -> cp.Expression:
@@ -390,6 +393,7 @@ class Loss(_Hyperparameters):
         return found
 
     conjugate: ClassVar[Any] = None
+    prox: ClassVar[Any] = None
 
 
 _DERIVED: dict[Any, tuple[Quadratic, ...] | NotDerivable] = {}
