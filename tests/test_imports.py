@@ -19,9 +19,9 @@ REPORTS = sorted((PACKAGE / "report").glob("*.py"))
 # what stands together in one line by design
 ORDER = [
     ("errors",), ("terms",), ("problem",), ("linalg",), ("formulas",), ("derivation",), ("modeling",), ("catalog",),
-    ("planes",), ("readers",), ("datasets",), ("conic",), ("solvers",), ("certificate", "newton", "kernels"), ("sor",),
-    ("steps",), ("working_set",), ("interior",), ("proximal",), ("compile",), ("solution",), ("lagrangian",),
-    ("probe",), ("diagnosis",), ("instance",), ("evidence",),
+    ("planes",), ("readers",), ("datasets",), ("conic",), ("solvers",), ("settings",),
+    ("certificate", "newton", "kernels"), ("sor",), ("steps",), ("working_set",), ("interior",), ("proximal",),
+    ("compile",), ("solution",), ("lagrangian",), ("probe",), ("diagnosis",), ("instance",), ("evidence",),
     ("fenchel", "claims"), ("checks",), ("verification",), ("classes",), ("path",), ("plane_classifier",),
     ("estimator",), ("baselines",), ("store",), ("scaffold",), ("report",), ("testing",), ("display",), ("cli",),
 ]  # fmt: skip
