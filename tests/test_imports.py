@@ -21,7 +21,8 @@ ORDER = [
     ("errors",), ("terms",), ("problem",), ("linalg",), ("formulas",), ("derivation",), ("modeling",), ("catalog",),
     ("planes",), ("readers",), ("datasets",), ("conic",), ("solvers",), ("settings",),
     ("certificate", "newton", "kernels"), ("sor",), ("steps",), ("working_set",), ("interior",), ("proximal",),
-    ("compile",), ("solution",), ("lagrangian",), ("probe",), ("diagnosis",), ("instance",), ("evidence",),
+    ("compile",), ("solution",), ("lagrangian",), ("probe",), ("bench",),
+    ("multipliers",), ("diagnosis",), ("instance",), ("evidence",),
     ("fenchel", "claims"), ("checks",), ("verification",), ("classes",), ("path",), ("plane_classifier",),
     ("estimator",), ("baselines",), ("store",), ("scaffold",), ("report",), ("testing",), ("display",), ("cli",),
 ]  # fmt: skip

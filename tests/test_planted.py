@@ -84,6 +84,16 @@ HINGE_MISTAKES = [
 ]  # fmt: skip
 
 OTHER_MISTAKES = [
+    ("hnpsvm", "multipliers interchanged", '"margin": a, "slack": self.C2 - a', '"margin": self.C2 - a, "slack": a',
+     r"multipliers of \[margin\] and \[slack\] are declared for each other"),
+    ("hnpsvm", "a constant too many", "cp.sum(a) - ", "3 + cp.sum(a) - ",
+     "dual objective: the constant is 3; the Lagrangian gives 0"),
+    ("hnpsvm", "a square too many", "cp.sum(a) - ", "cp.sum(a) - self.C2 * cp.sum_squares(a) / 3 - ",
+     r"dual objective: the coefficient of \|a\|\^2 is -1/3; .* gives 0 .* in general -C2/3 against 0"),
+    ("hnpsvm", "mean for sum", "self.C2 * cp.sum(xi)", "self.C2 * cp.sum(xi) / len(R)",
+     "^primal: the weight of xi is C2/2 for 2 margin rows, and changes with their number"),
+    ("hnpsvm", "another margin", "R @ z + xi >= 1", "R @ z + xi >= 2",
+     "coefficient of e'a is 1; the Lagrangian gives 2"),
     ("ls_twsvm", "factor 1/2 lost", QUADRATIC, "cp.sum_squares(F.T @ a)", "dual objective.*a'Qa is -1;"),
     ("ls_twsvm", "curvature doubled", "/ (4 * self.C2)", "/ (2 * self.C2)",
      r"dual objective: the coefficient of \|a\|\^2 is -1/2; the Lagrangian gives -1/4 \(C2 = 1\), in general "
@@ -113,6 +123,9 @@ OTHER_MISTAKES = [
     ("l1_ls_twsvm", "sign in the equation", "S.T @ b + n", "S.T @ b - n", "dual domain.*n enters with -1"),
     ("l1_ls_twsvm", "term dropped", "S.T @ b + n", "S.T @ b", "dual domain.*n is missing"),
     ("l1_ls_twsvm", "multiplier sign", '"near": b', '"near": -b', "dual domain.*b enters with -1"),
+    ("l1_ls_twsvm", "a term too many", "cp.Maximize(cp.sum(a))", "cp.Maximize(cp.sum(a) - cp.norm1(b))",
+     r"dual objective: the coefficient of \|b\|_1 is -1; the Lagrangian gives 0"),
+    ("l1_ls_twsvm", "margin's plane negated", "1 - R @ z == xi", "1 + R @ z == xi", "dual domain: a enters with -1"),
     ("l1_ls_twsvm", "objective halved", "cp.Maximize(cp.sum(a))", "cp.Maximize(cp.sum(a) / 2)",
      "dual objective.*coefficient of e'a is 1/2; the Lagrangian gives 1"),
     ("pinball", "conjugate domain too wide", "v <= self.tau", "v <= 1", r"conjugate domain.*finite on \[-1, 0\.5\]"),
@@ -174,6 +187,7 @@ HIDDEN = [
         {"C1": 0.5, "C2": 2.0},
         "primal: the weight of xi is 1; these multipliers are right for C2",
     ),
+    ("hnpsvm", "a <= self.C2", "a <= self.C2**2", {"C1": 0.5, "C2": 2.0}, "declared C2^2 by [upper], beyond C2"),
     ("hnpsvm", "a <= self.C2", "a <= self.C1", {"C1": 0.5, "C2": 2.0}, "dual domain"),
     ("tbsvm", "whiten(S, R, self.C1)", "whiten(S, R, self.C2)", {"C1": 0.5, "C2": 2.0}, "dual objective"),
     ("ls_twsvm", "/ (4 * self.C2)", "* self.C2 / 4", {"C1": 0.5, "C2": 2.0}, "dual objective"),
