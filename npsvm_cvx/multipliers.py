@@ -86,10 +86,15 @@ def _equations(bench: Bench) -> str | None:
     usual = max(factors, key=lambda x: sum(abs(x - y) <= 1e-9 * max(abs(x), 1e-12) for y in factors))
     for block, (factor, _) in found.items():
         if usual and abs(factor - usual) > 1e-9 * abs(usual):
-            times = "is missing" if factor == 0 else f"enters with {plain(factor / usual)} times its right factor"
+            probe = bench.here
+            equations = [n for n in probe.dual.constraints if n not in probe.domain.inequalities]
+            where = f"the equation [{equations[0]}]" if len(equations) == 1 else "the equations"
+            named = [n for n, e in probe.dual.multipliers.items() if block in {v.name() for v in e.variables()}]
+            of = f"the multiplier of {' or '.join(f'[{n}]' for n in named)}" if named else "a multiplier"
+            how = f"with {plain(factor / usual)} times its right factor" if factor else "not at all"
             return (
-                f"dual domain: {block} {times} in the equation that stationarity in the plane gives, or the multiplier "
-                "that it stands for has the wrong sign"
+                f"dual domain: {block} enters {where} {how}, by stationarity in the plane; or {of} has the wrong sign "
+                "for the way its constraint is written"
             )
     return None
 
