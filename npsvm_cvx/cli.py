@@ -228,10 +228,22 @@ def show(
         table,
         Text(""),
         _paragraph("scheme", f"{found.scheme}: S holds {near}, R {far}; a sample goes to the {where} plane"),
+        *_derived(found),
         _paragraph("SOR", _read_off(found)),
         _paragraph("equals", "\n".join(claim.claim for claim in found.reductions()) or "nothing declared"),
         _paragraph("unchanged by", ", ".join(found.invariances) or "nothing declared"),
     )
+
+
+def _derived(formulation: Formulation) -> list[Table]:
+    """The conjugate that follows from a loss's values, where the file declares none."""
+    from .fenchel import as_written
+    from .modeling import Framework
+
+    if not isinstance(formulation, Framework) or formulation.loss.conjugate is not None:
+        return []
+    found = as_written(formulation.loss)
+    return [] if found is None else [_paragraph("conjugate", f"derived: L*(v) = {found[0]}\n{found[1]}")]
 
 
 def _paragraph(label: str, text: str) -> Table:

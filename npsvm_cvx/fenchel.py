@@ -7,6 +7,7 @@ domain, and its supremum is found by shrinking the grid.  What it should be is s
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Real
 
 import cvxpy as cp
 import numpy as np
@@ -112,19 +113,20 @@ def as_written(loss: Loss) -> tuple[str, str] | None:
         except NotDerivable:
             pieces = ()
         if len(pieces) == 1:
-            tried.append({n: float(x) for n, x in each.get_params().items()})
+            tried.append({n: float(x) for n, x in each.get_params().items() if isinstance(x, Real)})
             numbers.append(pieces[0].numbers)
         elif not tried:
             return None
     found: list[Formula | None] = []
+    general = len(tried) > 3 or not tried[0]
     for column, now in zip(zip(*numbers, strict=True), numbers[0], strict=True):
-        if np.isinf(column).all():
-            found.append(None)
-        else:
-            here = Formula((Term(now),) if now else ()) if np.isfinite(now) else None
-            formula = fit(tried, column) if tried[0] else None
-            found.append(here if formula is None else formula)
-    return written(*found)
+        formula = fit(tried, column) if general and np.isfinite(column).all() else None
+        if formula is None and np.isfinite(now):
+            formula, general = Formula((Term(now),) if now else ()), False
+        found.append(formula)
+    text, line = written(*found)
+    here = ", ".join(f"{n} = {x:g}" for n, x in tried[0].items())
+    return (text if general else f"{text}, at {here}" if here else text), line
 
 
 def _advice(loss: Loss) -> str:
