@@ -163,7 +163,7 @@ def test_verify_json_is_pure_and_complete(here):
     ("kind", "old", "new", "sentence"),
     [
         ("formulation", "sum_squares(F.T @ a) / 2)", "sum_squares(F.T @ a))", "the coefficient of a'Qa is -1"),
-        ("formulation", ', "upper": a <= self.C2', "", "a bound is missing"),
+        ("formulation", ', "upper": a <= self.C2', "", "upper bound of a: none is declared"),
         ("formulation", "plane=plane_from_dual", "plane=-plane_from_dual", "-1 times the plane"),
         ("loss", "[v <= 0]", "[v <= 1]", "conjugate domain"),
     ],
