@@ -106,7 +106,8 @@ def framework_class(loss: type[Loss]) -> type[Framework]:
 @cache
 def _framework_class(loss: Any) -> type[Framework]:
     own = list(inspect.signature(loss).parameters.values())
-    taken = {"C1", "C2", "loss"} & {p.name for p in own}
+    # an attribute of that name would hide what the framework keeps there
+    taken = {"C1", "C2", "loss", *dir(Framework), *dir(Loss)} & {p.name for p in own}
     if taken:
         raise FormulationError(f"{loss.__name__}: the name {sorted(taken)[0]} is the framework's; rename it.")
     for parameter in own:

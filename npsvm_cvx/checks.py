@@ -10,14 +10,15 @@ import numpy as np
 from sklearn.base import clone
 
 from .claims import invariances, reductions
-from .compile import NotCompilable
+from .compile import NotCompilable, Steps
 from .diagnosis import explain_domain, explain_objective, explain_recovery, explained
 from .errors import CurvatureError
 from .evidence import PLANES, VALUES, Row, Status, compare_planes, fell_short, judged, relative, skipped
 from .fenchel import conjugate
 from .instance import ACCURATE, Instance
 from .linalg import Array
-from .solvers import ProgramSolution
+from .modeling import Program
+from .solvers import ProgramSolution, solve_program
 
 # --- what is declared ----------------------------------------------------------------------------------------
 
@@ -201,7 +202,8 @@ def strong_duality(instance: Instance) -> Iterator[Row]:
 
 def _no_dual(instance: Instance, name: str) -> Row:
     claims = {s.status for s in instance.dual_solutions.values()}
-    if claims & {"unbounded", "infeasible"}:
+    # believed where nothing speaks against it: SOR, on the dual's own numbers, may have proved an optimum
+    if claims & {"unbounded", "infeasible"} and not instance.sor_gap <= ACCURATE:
         words = ", ".join(f"{s.solver}: {s.status}" for s in instance.dual_solutions.values())
         return Row(
             "strong duality",
@@ -242,7 +244,7 @@ def kkt(instance: Instance) -> Iterator[Row]:
     claims = {s.status for s in instance.primal_solutions.values()}
     if instance.best_primal() is None and claims & {"infeasible", "unbounded"}:
         words = ", ".join(f"{s.solver}: {s.status}" for s in instance.primal_solutions.values())
-        yield Row("primal", float("inf"), 0.0, "fail", f"primal: it has no optimum ({words}); look at its constraints")
+        yield Row("primal", float("inf"), 0.0, "fail", f"primal: it has no optimum ({words}); {_suspects(instance)}")
         return
     for what, solutions in (("primal", instance.primal_solutions), ("dual", instance.dual_solutions)):
         for solution in solutions.values():
@@ -266,6 +268,17 @@ def kkt(instance: Instance) -> Iterator[Row]:
     primal, dual = instance.best_primal(), instance.best_dual()
     if primal is not None and dual is not None and dual.multipliers:
         yield _declared_pair(instance, primal, dual)
+
+
+def _suspects(instance: Instance) -> str:
+    """Say which constraints a primal without an optimum has one without."""
+    found = []
+    for name in instance.primal.constraints:
+        rest = {k: c for k, c in instance.primal.constraints.items() if k != name}
+        without = Program(instance.primal.objective, rest, instance.primal.plane)
+        if solve_program(without, instance.solvers[0], instance.options).error <= ACCURATE:
+            found.append(f"[{name}]")
+    return f"without {' or '.join(found)} it has one" if found else "look at its objective and its constraints"
 
 
 def _declared_pair(instance: Instance, primal: ProgramSolution, dual: ProgramSolution) -> Row:
@@ -396,7 +409,8 @@ def certified_gap(instance: Instance) -> Iterator[Row]:
     if np.isfinite(instance.proved):
         sentence = f"proved: within {gap:.1e} of the optimum, rounding included ({how})"
     else:  # a coefficient without a ridge, or nothing to repair by
-        sentence = f"gap {gap:.1e} of the optimum in floating point; a proof needs a ridge on every coefficient ({how})"
+        need = "the conjugate's numbers" if isinstance(instance.compiled, Steps) else "a ridge on every coefficient"
+        sentence = f"gap {gap:.1e} of the optimum in floating point; a proof needs {need} ({how})"
     status: Status = "pass" if gap <= ACCURATE else "solver"
     yield Row("certified gap", gap, ACCURATE, status, sentence, solver="sor")
 

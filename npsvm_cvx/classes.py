@@ -18,7 +18,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import ThreadpoolController
 
 from .certificate import Certificate, Proof
-from .compile import BoxLP, BoxQP, Compiled
+from .compile import BoxLP, BoxQP, Compiled, Steps
 from .errors import NPSVMError
 from .linalg import Array, ClassFactor, Factor, RowInverse
 from .modeling import Scheme
@@ -153,7 +153,7 @@ def solve_classes(
 
     Parameters
     ----------
-    compiled : BoxQP or BoxLP
+    compiled : BoxQP, BoxLP or Steps
     classes : Classes
     n_jobs : int, optional
         Classes solved at a time, in threads: the solver and LAPACK release the interpreter's lock.
@@ -172,7 +172,7 @@ def solve_classes(
     else:
 
         def work(k: int) -> ClassPlane:
-            return _linear(compiled, classes, k, options)
+            return _other(compiled, classes, k, options)
 
     # many rows and few columns: products too small for threads of their own, which on a busy machine wait for each
     # other; the classes are what to run side by side
@@ -247,15 +247,16 @@ def _quadratic(
     return ClassPlane(classes.sign * z, result, proof, certificate, result.a, time.perf_counter() - begin)
 
 
-def _linear(compiled: BoxLP, classes: Classes, k: int, options: dict[str, Any]) -> ClassPlane:
+def _other(compiled: BoxLP | Steps, classes: Classes, k: int, options: dict[str, Any]) -> ClassPlane:
     begin = time.perf_counter()
     near, margin = classes.near(k), classes.margin(k)
     S, R = joined(classes.stack(near).blocks), classes.sign * joined(classes.stack(margin).blocks)
     n, d = classes.rows.shape
-    if is_sparse(S) and (n + d) * d <= _WRITTEN_OUT:
+    if is_sparse(S) and (isinstance(compiled, Steps) or (n + d) * d <= _WRITTEN_OUT):
         S, R = densified(S), densified(R)
     weights = {"near": classes.weigh(near), "margin": classes.weigh(margin)}
-    result, plane = compiled.solve(S, R, **weights, **options)
+    shape = {"columns": classes.columns} if isinstance(compiled, Steps) else {}
+    result, plane = compiled.solve(S, R, **weights, **shape, **options)
     proof = compiled.proof(S, R, plane, result.a, **weights)
     margins = compiled.margins(result, S, R)
     return ClassPlane(

@@ -229,10 +229,22 @@ def show(
         table,
         Text(""),
         _paragraph("scheme", f"{found.scheme}: S holds {near}, R {far}; a sample goes to the {where} plane"),
+        *_derived(found),
         _paragraph("SOR", _read_off(found)),
         _paragraph("equals", "\n".join(claim.claim for claim in found.reductions()) or "nothing declared"),
         _paragraph("unchanged by", ", ".join(found.invariances) or "nothing declared"),
     )
+
+
+def _derived(formulation: Formulation) -> list[Table]:
+    """The conjugate that follows from a loss's values, where the file declares none."""
+    from .fenchel import as_written
+    from .modeling import Framework
+
+    if not isinstance(formulation, Framework) or formulation.loss.conjugate is not None:
+        return []
+    found = as_written(formulation.loss)
+    return [] if found is None else [_paragraph("conjugate", f"derived: L*(v) = {found[0]}\n{found[1]}")]
 
 
 def _paragraph(label: str, text: str) -> Table:
@@ -245,13 +257,15 @@ def _paragraph(label: str, text: str) -> Table:
 
 def _read_off(formulation: Formulation) -> str:
     """What compile read off the declared dual, in words."""
-    from .compile import BoxQP, compile
+    from .compile import BoxQP, Steps, compile
 
     try:
         compiled = compile(formulation)
     except NPSVMError as reason:
         return f"not used: {reason} The estimator then uses a general solver."
     at = ", ".join(f"{k} = {v:g}" for k, v in _hyperparameters(formulation).items())
+    if isinstance(compiled, Steps):
+        return compiled.shape
     words = _box_qp(compiled) if isinstance(compiled, BoxQP) else _box_lp(compiled)
     return "\n".join([compiled.shape, *words, f"read off the declared dual at {at}"])
 

@@ -31,13 +31,15 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from .certificate import Proof
+from .derivation import evaluate
 from .errors import FormulationError
-from .linalg import Array
-from .modeling import Formulation, Program
+from .linalg import Array, Factor
+from .modeling import Formulation, Framework, Program
 from .problem import Problem, Stack, is_sparse, joined
 from .proximal import proximal_point
 from .solvers import value_with_plane_fixed
 from .sor import SORResult
+from .steps import coordinate_steps
 from .terms import Terms
 from .working_set import minimise
 
@@ -207,7 +209,55 @@ class BoxLP:
         return found[0] if len(found) == 1 else None
 
 
-Compiled = BoxQP | BoxLP
+@dataclass(frozen=True)
+class Steps:
+    """The third shape: the framework with a loss that is not such a quadratic but comes with its proximal map."""
+
+    formulation: Framework
+
+    shape = "any loss with its proximal map: exact steps of one multiplier on whitened rows"
+
+    def primal_value(self, S: Array, R: Array, z: Array) -> float:
+        """Return the primal objective at the plane z."""
+        f = self.formulation
+        losses = evaluate(f.loss.values, R @ z)
+        return float(S @ z @ (S @ z) + f.C1 * (z @ z)) / 2 + f.C2 * float(losses.sum())
+
+    def solve(
+        self,
+        S: Array,
+        R: Array,
+        *,
+        near: float | Array = 1.0,
+        margin: float | Array = 1.0,
+        columns: Array | None = None,
+        **options: Any,
+    ) -> tuple[SORResult, Array]:
+        """Return the steps' result and the plane; ``near``, ``margin`` and ``columns`` as :meth:`BoxQP.problem`."""
+        f = self.formulation
+        ridge = np.full(S.shape[1], float(f.C1))
+        factor = Factor(S, ridge if columns is None else ridge / columns, near=near)
+        loss = f.loss
+        known = {k: v for k, v in options.items() if k in ("tol", "max_sweeps", "time_limit", "random_state")}
+        weights = f.C2 * np.broadcast_to(np.asarray(margin, dtype=float), (len(R),))
+        result = coordinate_steps(
+            factor.whiten(R), lambda t: evaluate(loss.values, t), loss.prox, np.array(weights), **known
+        )
+        return result, factor.solve(R.T @ result.a)
+
+    def proof(self, S: Array, R: Array, plane: Array, a: Array, **weights: Any) -> None:
+        """Return None: a bound that includes rounding needs the conjugate's own numbers."""
+
+    def multipliers(self, result: SORResult) -> dict[str, Array]:
+        """Return the dual variables by name."""
+        return {"a": result.a}
+
+    def margins(self, result: SORResult, S: Array, R: Array) -> Array:
+        """Return the multipliers of the margin rows."""
+        return result.a
+
+
+Compiled = BoxQP | BoxLP | Steps
 
 
 def compile(formulation: Formulation) -> Compiled:
@@ -216,7 +266,8 @@ def compile(formulation: Formulation) -> Compiled:
     Raises
     ------
     NotCompilable
-        No dual is declared, or its shape is neither of the two; the message says why.
+        No dual is declared, or its shape is neither of the two, and no loss with a proximal map stands behind it; the
+        message says why.
 
     Examples
     --------
@@ -292,6 +343,16 @@ def _compiled(formulation: Formulation) -> Compiled:
             raise NotCompilable(
                 f"{name}={float(value):g} is beyond {_RANGE[0]:g} to {_RANGE[1]:g}, where a dual's numbers can be told."
             )
+    if isinstance(formulation, Framework) and formulation.loss.prox is not None:
+        try:
+            return _compiled_dual(formulation)
+        except NotCompilable:
+            formulation.program("primal", np.ones((2, 2)), np.ones((2, 2)))  # convex, and a function of one margin
+            return Steps(formulation)
+    return _compiled_dual(formulation)
+
+
+def _compiled_dual(formulation: Formulation) -> BoxQP | BoxLP:
     first = _read(formulation, rows=5, margins=4, seed=1)
     size = 1.0
     if isinstance(first, BoxQP):
@@ -310,7 +371,7 @@ def _compiled(formulation: Formulation) -> Compiled:
 _TINY_ROWS = 1e-4  # their squares show a ridge of 1e-18
 
 
-def _as_declared(read: Compiled, formulation: Formulation) -> Compiled:
+def _as_declared(read: BoxQP | BoxLP, formulation: Formulation) -> BoxQP | BoxLP:
     """Return the reading with each number the one that was declared, where it is a product of hyperparameters.
 
     A reading is good to nine digits or more.  A certificate is of the numbers themselves, to the last one.
@@ -343,6 +404,8 @@ def _as_declared(read: Compiled, formulation: Formulation) -> Compiled:
 
 def same(one: Compiled, two: Compiled, tolerance: float = 1e-8) -> bool:
     """Whether two readings have the same numbers."""
+    if isinstance(one, Steps) or isinstance(two, Steps):
+        return one == two
     if type(one) is not type(two):
         return False
     pairs = zip(_numbers(one), _numbers(two), strict=True)
@@ -352,7 +415,7 @@ def same(one: Compiled, two: Compiled, tolerance: float = 1e-8) -> bool:
     )
 
 
-def _numbers(compiled: Compiled) -> list[float]:
+def _numbers(compiled: BoxQP | BoxLP) -> list[float]:
     def of(c: Coefficients) -> list[float]:
         return [c.linear, c.curvature, c.lower, c.upper, c.constant]
 
@@ -361,7 +424,7 @@ def _numbers(compiled: Compiled) -> list[float]:
     return [x for block in compiled.blocks for x in (block.scale, *of(block.samples))]
 
 
-def _read(formulation: Formulation, rows: int, margins: int, seed: int, size: float = 1.0) -> Compiled:
+def _read(formulation: Formulation, rows: int, margins: int, seed: int, size: float = 1.0) -> BoxQP | BoxLP:
     rng = np.random.default_rng(seed)
     d = 3
     S = size * np.column_stack([rng.normal(size=(rows, d - 1)), np.ones(rows)])

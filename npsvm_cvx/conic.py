@@ -419,7 +419,9 @@ class _Part:
 
     def minimise(self, q: Array, settings: Any) -> Array | None:
         """Return the minimiser; infinite entries where there is none; None where Clarabel cannot tell."""
-        solution = clarabel.DefaultSolver(self.P, q, self.A, self.b, self.kinds, settings).solve()
+        # the solver's tolerances are absolute below one: a loss of size 1e-8 is to it as good as none
+        size = min(max(float(np.abs(q).max(initial=0.0)), float(np.abs(self.P.data).max(initial=0.0))) or 1.0, 1.0)
+        solution = clarabel.DefaultSolver(self.P / size, q / size, self.A, self.b, self.kinds, settings).solve()
         status = str(solution.status)
         if status in ("Solved", "AlmostSolved"):
             return np.asarray(solution.x)

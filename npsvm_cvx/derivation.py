@@ -82,7 +82,8 @@ def derive(loss: Values) -> tuple[Quadratic, ...]:
     >>> derive(lambda t: np.maximum(1 - t, 0) ** 2)
     (Quadratic(constant=0.0, linear=1.0, curvature=0.5, lower=-inf, upper=0.0),)
     """
-    _refuse_coupled(loss)
+    if coupled(loss):
+        raise NotDerivable("the loss of a sample depends on the other samples' margins.")
     found = witness(loss)
     if found is not None:
         raise NotDerivable(f"the loss is not convex: {found}.")
@@ -127,7 +128,7 @@ def witness(loss: Values) -> str | None:
     half = np.concatenate([np.arange(0.0, 4.0, 0.25), 4.0 * 1.5 ** np.arange(30)])
     fine = 10.0 ** np.arange(-7.0, 0.0)
     for t in (np.unique([-half, half]), np.unique(np.concatenate([1 - fine, [1.0], 1 + fine, -fine, [0.0], fine]))):
-        found = _above_a_chord(t, at(loss, t))
+        found = _above_a_chord(t, evaluate(loss, t))
         if found is not None:
             left, middle, right, value, chord = found
             digits = next((d for d in range(4, 17) if f"{value:.{d}g}" != f"{chord:.{d}g}"), 17)
@@ -156,19 +157,22 @@ def _above_a_chord(t: Array, value: Array) -> tuple[float, float, float, float, 
     return found
 
 
-def at(loss: Values, t: Array) -> Array:
+def evaluate(loss: Values, t: Array) -> Array:
     """Return the loss's values as floats of t's shape, NaN or infinite where it is that."""
     with np.errstate(all="ignore"):
         return np.array(np.broadcast_to(np.asarray(loss(t), dtype=float), t.shape))
 
 
-def _refuse_coupled(loss: Values) -> None:
+def coupled(loss: Values) -> bool:
+    """Whether the loss of one sample depends on the margins of others.
+
+    >>> coupled(lambda t: np.maximum(1 - t, 0)), coupled(lambda t: t - t.mean())
+    (False, True)
+    """
     t = np.array([-3.0, -0.7, 0.2, 0.9, 1.3, 5.0])
-    together, alone = at(loss, t), np.array([at(loss, t[i : i + 1])[0] for i in range(len(t))])
-    if not np.isfinite(together).all():
-        raise NotDerivable(f"the loss is not a finite number at t = {t[~np.isfinite(together)][0]:g}.")
-    if np.abs(together - alone).max() > 1e-12 * np.abs(together).max():
-        raise NotDerivable("the loss of a sample depends on the other samples' margins.")
+    together, alone = evaluate(loss, t), np.array([evaluate(loss, t[i : i + 1])[0] for i in range(len(t))])
+    known = np.isfinite(together) & np.isfinite(alone)
+    return bool((np.abs(together - alone) > 1e-12 * np.abs(together).max(where=known, initial=0.0))[known].any())
 
 
 # --- the pieces of the loss --------------------------------------------------------------------------------
@@ -210,7 +214,7 @@ def _one_quadratic(loss: Values, pairs: Array) -> Array:
     """Whether the loss is one quadratic on each interval, to rounding."""
     a, b = pairs[:, :1], pairs[:, 1:]
     t = a + _SHARES * (b - a)
-    value = at(loss, t.ravel()).reshape(t.shape)
+    value = evaluate(loss, t.ravel()).reshape(t.shape)
     if not np.isfinite(value).all():
         where = t[~np.isfinite(value)]
         raise NotDerivable(
@@ -238,7 +242,7 @@ def _continues(loss: Values, one: tuple[float, float], two: tuple[float, float])
     long, short = (one, two) if one[1] - one[0] >= two[1] - two[0] else (two, one)
     a, b = long
     t = np.array([[a, (a + b) / 2, b, *(short[0] + _SHARES * (short[1] - short[0]))]])
-    value = at(loss, t.ravel()).reshape(t.shape)
+    value = evaluate(loss, t.ravel()).reshape(t.shape)
     error = np.abs(value - _through(value, (t - a) / (b - a)))[0, 3:].max()
     # an extrapolation multiplies the rounding of the three values it rests on
     far = max(1.0, float(np.abs((t - a) / (b - a)).max()) ** 2)
@@ -268,7 +272,7 @@ def _quadratic(loss: Values, a: float, b: float, *, first: bool, last: bool) -> 
     if first and last:
         t = np.concatenate([-np.geomspace(1e-3, b, 40), [0.0], np.geomspace(1e-3, b, 40)])
     t = np.unique(t)
-    value = at(loss, t)
+    value = evaluate(loss, t)
     if not value.any():
         return Quadratic(0.0, 0.0, 0.0, *ends)
     origin = float(t[np.argmin(np.abs(value))])  # where the terms cancel least
@@ -331,7 +335,7 @@ def _fits(loss: Values, pieces: list[Quadratic]) -> bool:
     bends = np.array([p.upper for p in pieces[:-1]])
     t = np.concatenate([rng.normal(size=60), 1 + rng.normal(size=60) * 10.0 ** rng.integers(-6, 5, 60), bends])
     t = np.concatenate([t, *(bends + d for d in (-0.1, -1e-3, 1e-3, 0.1))])
-    value = at(loss, t)
+    value = evaluate(loss, t)
     which = np.searchsorted(bends, t)
     built = np.array([pieces[k](x) for k, x in zip(which, t, strict=True)])
     # beside a bend, the steeper of its two sides says what rounding does
@@ -399,7 +403,7 @@ def _prove(loss: Values, pieces: tuple[Quadratic, ...]) -> None:
     """Refuse pieces whose conjugate is not the loss, at points that had no part in finding them."""
     rng = np.random.default_rng(1)
     t = np.concatenate([rng.normal(size=100), 1 + rng.normal(size=200) * 10.0 ** rng.integers(-8, 6, size=200)])
-    value = at(loss, t)
+    value = evaluate(loss, t)
     again = np.max([piece.conjugate(t) for piece in pieces], axis=0)
     slopes = np.gradient(value[np.argsort(t)], np.sort(t))
     size = np.maximum(np.abs(value), np.median(np.abs(slopes)) * 1e-3)

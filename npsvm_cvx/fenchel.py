@@ -7,11 +7,12 @@ domain, and its supremum is found by shrinking the grid.  What it should be is s
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Real
 
 import cvxpy as cp
 import numpy as np
 
-from .derivation import NotDerivable, written
+from .derivation import NotDerivable, evaluate, written
 from .evidence import Row, judged, skipped
 from .formulas import Formula, Term, fit
 from .instance import Instance
@@ -26,15 +27,18 @@ def conjugate(instance: Instance) -> Iterator[Row]:
         yield skipped("conjugate", "not declared by a loss: the dual function is checked instead")
         return
     loss = formulation.loss
+    if loss.prox is not None:
+        yield _proximal(loss)
     if loss.conjugate is None and formulation.why_no_dual():
         yield skipped("conjugate", f"the loss {formulation.why_no_dual()}; the conic dual stands in")
         return
     low, high = _slopes(loss)
-    probes = _probes(low, high)
-    declared = [_declared_conjugate(loss, v) for v in probes]
+    probes = _probes(loss, low, high)
+    slack = 1e-9 * max(abs(x) for x in probes)
+    declared = [_declared_conjugate(loss, v, slack) for v in probes]
     worst, sentence = 0.0, ""
     for v, (value, feasible) in zip(probes, declared, strict=True):
-        inside = low - 1e-9 <= v <= high + 1e-9
+        inside = low - slack <= v <= high + slack
         if inside != feasible:
             where = "inside" if feasible else "outside"
             truth = f"finite on [{low:.6g}, {high:.6g}]"
@@ -50,7 +54,8 @@ def conjugate(instance: Instance) -> Iterator[Row]:
         if not inside:
             continue
         supremum = _supremum(loss, v)
-        error = abs(value - supremum) / max(1.0, abs(supremum), abs(value))
+        # v times the margin of size one is what the two sides of Fenchel and Young's inequality are made of
+        error = abs(value - supremum) / max(abs(v), abs(supremum), abs(value), 1e-300)
         if error > worst:
             worst = error
             sentence = f"conjugate value: at v = {v:.6g} declared {value:.8g}, sup_t (v t - L(t)) is {supremum:.8g}"
@@ -58,6 +63,37 @@ def conjugate(instance: Instance) -> Iterator[Row]:
     if loss.conjugate is None and (found := as_written(loss)) is not None:
         good = f"derived: L*(v) = {found[0]}; write `def conjugate(self, v): {found[1]}`"
     yield judged("conjugate", worst, 1e-7, good, sentence + (_advice(loss) if worst > 1e-7 else ""))
+
+
+def _proximal(loss: Loss) -> Row:
+    """The declared proximal map minimises ``L(x) + (x - t)^2 / (2 s)``: no point near it, or far from it, is lower."""
+    t, s = (x.ravel() for x in np.meshgrid([-30.0, -3.0, -0.5, 0.2, 1.0, 1.7, 4.0, 30.0], [1e-3, 0.1, 1.0, 7.0, 300.0]))
+    try:
+        found = np.array(np.broadcast_to(np.asarray(loss.prox(t, s), dtype=float), t.shape))
+    except Exception as error:
+        what = f"{type(loss).__name__}.prox raised {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        return Row("conjugate", float("inf"), 0.0, "fail", what)
+
+    def cost(x: Array) -> Array:
+        return evaluate(loss.values, x) + (x - t) ** 2 / (2 * s)
+
+    here = cost(found)
+    worst, sentence = 0.0, ""
+    for step in (1e-4, 1e-2, 1.0):
+        for sign in (-1.0, 1.0):
+            there = cost(found + sign * step)
+            drop = np.where(
+                np.isfinite(here), (here - there) / np.maximum(np.abs(here) + np.abs(there), 1e-300), np.inf
+            )
+            k = int(np.argmax(drop))
+            if not drop[k] <= worst:
+                worst = float(drop[k])
+                sentence = (
+                    f"prox({t[k]:g}, {s[k]:g}) is declared {found[k]:.8g}, where L(x) + (x - t)^2 / (2 s) is "
+                    f"{here[k]:.8g}; at {found[k] + sign * step:.8g} it is {there[k]:.8g}"
+                )
+    good = f"the proximal map minimises L(x) + (x - t)^2 / (2 s) at {len(t)} places"
+    return judged("conjugate", worst, 1e-10, good, f"proximal map: {sentence}")
 
 
 def as_written(loss: Loss) -> tuple[str, str] | None:
@@ -77,19 +113,20 @@ def as_written(loss: Loss) -> tuple[str, str] | None:
         except NotDerivable:
             pieces = ()
         if len(pieces) == 1:
-            tried.append({n: float(x) for n, x in each.get_params().items()})
+            tried.append({n: float(x) for n, x in each.get_params().items() if isinstance(x, Real)})
             numbers.append(pieces[0].numbers)
         elif not tried:
             return None
     found: list[Formula | None] = []
+    general = len(tried) > 3 or not tried[0]
     for column, now in zip(zip(*numbers, strict=True), numbers[0], strict=True):
-        if np.isinf(column).all():
-            found.append(None)
-        else:
-            here = Formula((Term(now),) if now else ()) if np.isfinite(now) else None
-            formula = fit(tried, column) if tried[0] else None
-            found.append(here if formula is None else formula)
-    return written(*found)
+        formula = fit(tried, column) if general and np.isfinite(column).all() else None
+        if formula is None and np.isfinite(now):
+            formula, general = Formula((Term(now),) if now else ()), False
+        found.append(formula)
+    text, line = written(*found)
+    here = ", ".join(f"{n} = {x:g}" for n, x in tried[0].items())
+    return (text if general else f"{text}, at {here}" if here else text), line
 
 
 def _advice(loss: Loss) -> str:
@@ -97,28 +134,27 @@ def _advice(loss: Loss) -> str:
     return f"; from the values of the loss, L*(v) = {found[0]}: `{found[1]}`" if found is not None else ""
 
 
-def _loss_at(loss: object, t: Array) -> Array:
-    value = loss.value(cp.Constant(t)).value  # type: ignore[attr-defined]
-    return np.asarray(value, dtype=float).reshape(t.shape)
-
-
-def _slopes(loss: object) -> tuple[float, float]:
+def _slopes(loss: Loss) -> tuple[float, float]:
     """The slopes of L at minus and plus infinity: the ends of the conjugate's domain."""
     ends = []
     for sign in (-1.0, 1.0):
         t = sign * np.array([1e4, 2e4, 2e6, 4e6])
-        value = _loss_at(loss, t)
+        value = evaluate(loss.values, t)
         near, far = (value[1] - value[0]) / (t[1] - t[0]), (value[3] - value[2]) / (t[3] - t[2])
-        steady = np.isfinite(far) and abs(far - near) <= 1e-3 * max(1.0, abs(near))
+        # what is left of a slope beside values a million times its size is rounding
+        noise = 1e-12 * np.abs(value).max() / 1e4
+        steady = np.isfinite(far) and abs(far - near) <= 1e-3 * abs(near) + noise
         ends.append(float(far) if steady else sign * np.inf)
     snapped = [float(f"{e:.7g}") + 0.0 if np.isfinite(e) else e for e in ends]
     return snapped[0], snapped[1]
 
 
-def _probes(low: float, high: float) -> list[float]:
-    left = low if np.isfinite(low) else -8.0
-    right = high if np.isfinite(high) else 8.0
-    width = max(right - left, 1.0)
+def _probes(loss: Loss, low: float, high: float) -> list[float]:
+    """Values of v inside the domain, on its edges, and outside; where it has no end, as far as slopes near t = 1 go."""
+    around = evaluate(loss.values, np.array([-8.0, -7.0, 9.0, 10.0]))
+    left = low if np.isfinite(low) else float(around[1] - around[0])
+    right = high if np.isfinite(high) else float(around[3] - around[2])
+    width = right - left or max(abs(left), 1.0)
     inside = [left + share * (right - left) for share in (0.01, 0.13, 0.37, 0.5, 0.71, 0.99)]
     edges = [e for e in (low, high) if np.isfinite(e)]
     outside = [left - share * width for share in (0.01, 0.3, 2.0) if np.isfinite(low)]
@@ -126,21 +162,21 @@ def _probes(low: float, high: float) -> list[float]:
     return [*inside, *edges, *outside]
 
 
-def _declared_conjugate(loss: object, v: float) -> tuple[float, bool]:
+def _declared_conjugate(loss: Loss, v: float, slack: float) -> tuple[float, bool]:
     point = cp.Constant(np.array([v]))
-    value, domain = conjugate_of(loss, point)  # type: ignore[arg-type]
-    feasible = all(float(np.max(c.violation(), initial=0.0)) <= 1e-9 for c in domain)
+    value, domain = conjugate_of(loss, point)
+    feasible = all(float(np.max(c.violation(), initial=0.0)) <= slack for c in domain)
     got = value.value
     return float("inf") if got is None else float(np.asarray(got).ravel()[0]), feasible
 
 
-def _supremum(loss: object, v: float) -> float:
+def _supremum(loss: Loss, v: float) -> float:
     """``sup_t (v t - L(t))`` by shrinking grids: the function is concave, so the best of a grid brackets it."""
     low, high = -1e6, 1e6
     best = -np.inf
     for _ in range(60):
         grid = np.linspace(low, high, 401)
-        value = v * grid - _loss_at(loss, grid)
+        value = v * grid - evaluate(loss.values, grid)
         at = int(np.nanargmax(value))
         best = max(best, float(value[at]))
         low, high = grid[max(at - 1, 0)], grid[min(at + 1, 400)]

@@ -17,6 +17,7 @@ import numpy as np
 from .terms import Array
 
 _TOLERANCE = 1e-7  # relative; what is measured through an interior-point solver is good to about that
+_TYPED = 1e-13  # what a term's own number may differ by from the fraction it is written as
 _LARGEST = 64  # denominator of a simple fraction
 
 
@@ -51,8 +52,8 @@ class Term:
 
     def text(self, times: str = "") -> str:
         """Return the term without its sign, as in a paper; ``times`` is one factor more."""
-        near = fraction(abs(self.factor), _TOLERANCE)
-        number, below = (f"{abs(self.factor):.6g}", 1) if near is None else (str(near.numerator), near.denominator)
+        near = fraction(abs(self.factor), _TYPED)
+        number, below = (f"{abs(self.factor):.9g}", 1) if near is None else (str(near.numerator), near.denominator)
         above, under = self._sorted(lambda atom: f"({atom})" if " " in atom else atom, "^")
         return _quotient(number, [*above, *([times] if times else [])], below, under, " ", "/")
 
@@ -62,7 +63,7 @@ class Term:
         def python(atom: str) -> str:
             return f"(1 - {prefix}{atom.removeprefix('1 - ')})" if " " in atom else prefix + atom
 
-        near = fraction(abs(self.factor), _TOLERANCE)
+        near = fraction(abs(self.factor), _TYPED)
         number, below = (f"{abs(self.factor):.15g}", 1) if near is None else (str(near.numerator), near.denominator)
         above, under = self._sorted(python, "**")
         return _quotient(number, [*above, *([times] if times else [])], below, under, " * ", " / ")

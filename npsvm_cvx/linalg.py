@@ -54,7 +54,7 @@ class Factor:
     def __init__(
         self, S: ArrayLike | Stack, ridge: float | Array, *, near: float | Array = 1.0, gram: Array | None = None
     ) -> None:
-        rows = S if isinstance(S, Stack) else Stack(np.asarray(S, dtype=float))
+        rows = Stack.of(S)
         m, d = rows.shape
         c = np.broadcast_to(np.asarray(ridge, dtype=float), (d,))
         if np.any(c < 0) or not np.all(np.isfinite(c)):

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
-from .derivation import NotDerivable, Quadratic, derive, witness
+from .derivation import NotDerivable, Quadratic, coupled, derive, evaluate, witness
 from .errors import CurvatureError, FormulationError, NPSVMError
 from .linalg import Array, Factor
 
@@ -348,6 +348,9 @@ class Loss(_Hyperparameters):
     Write ``value(t)``.  Its conjugate ``L*(v) = sup_t (v t - L(t))``, from which the dual and the fast solver follow,
     is derived where the loss is piecewise linear-quadratic with a conjugate of one piece; otherwise, or to have your
     own derivation checked, write ``conjugate(v)`` returning ``(L*(v), [constraints on v])``, elementwise.
+
+    For the fast solver on any other convex loss, write its proximal map ``prox(t, s)``, which returns
+    ``argmin_x L(x) + (x - t)^2 / (2 s)`` of arrays t and s > 0, elementwise: the exact step of one multiplier.
     """
 
     def value(self, t: cp.Expression) -> cp.Expression:
@@ -390,6 +393,7 @@ class Loss(_Hyperparameters):
         return found
 
     conjugate: ClassVar[Any] = None
+    prox: ClassVar[Any] = None
 
 
 _DERIVED: dict[Any, tuple[Quadratic, ...] | NotDerivable] = {}
@@ -429,6 +433,11 @@ class Framework(Formulation):
             )
         if not losses.is_convex():
             raise CurvatureError(_why_not_convex(self.loss, losses))
+        if coupled(self.loss.values):
+            raise FormulationError(
+                f"{type(self.loss).__name__}.value: the loss of a sample depends on the margins of others; a Loss is a "
+                "function of one margin, so write this as a Formulation."
+            )
         objective = cp.sum_squares(S @ z) / 2 + self.C1 * cp.sum_squares(z) / 2 + self.C2 * cp.sum(losses)
         return Program(cp.Minimize(objective), {"margin": t == R @ z}, plane=z)
 
@@ -465,9 +474,11 @@ def _why_not_convex(loss: Loss, losses: cp.Expression) -> str:
     """Say at which points a loss is not convex; or, where none are found, that it is CVXPY that cannot see it."""
     name = f"{type(loss).__name__}.value"
     try:
-        found = witness(loss.values)
+        found, missing = witness(loss.values), np.isnan(evaluate(loss.values, np.array([1.0])))[0]
     except Exception:
-        found = None
+        found, missing = None, False
+    if missing:
+        return f"{name} is not a number at t = 1."
     if found is not None:
         return f"{name} is not convex: {found}; a non-convex loss has no dual to verify."
     return (

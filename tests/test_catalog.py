@@ -129,6 +129,8 @@ def test_a_file_dropped_into_the_folder_is_available(tmp_path, monkeypatch):
         ("raise SystemExit(3)\n", r"line 1, raised SystemExit"),
         (LOSS.replace("def __init__(self, s=2.0)", "def __init__(self, C2=2.0)").replace("self.s = s", "self.C2 = C2"),
          "the name C2 is the framework's"),
+        (LOSS.replace("def __init__(self, s=2.0)", "def __init__(self, ridge=2.0)").replace("self.s", "self.ridge"),
+         "the name ridge is the framework's"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_formulation(tmp_path, text, message):

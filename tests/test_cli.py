@@ -103,7 +103,10 @@ def test_show_says_why_the_fast_solver_does_not_apply(here):
     bare = text[: text.index("    # The conjugate")]
     path.write_text(bare, encoding="utf-8")
     # u^2 has the conjugate v + v^2 / 4 on v <= 0, by hand; it is derived where it is not declared
-    assert "h(a) = -a + 0.25 a^2" in run("show", path).stdout
+    shown = run("show", path).stdout
+    assert "h(a) = -a + 0.25 a^2" in shown
+    assert "derived: L*(v) = v + v^2/(2 s) on v <= 0" in shown
+    assert "return v + cp.square(v) / (2 * self.s), [v <= 0]" in shown
     path.write_text(bare.replace("self.s * cp.square(cp.pos(1 - t)) / 2", "cp.logistic(-t)"), encoding="utf-8")
     result = run("show", path)
     assert result.exit_code == 0
@@ -160,7 +163,7 @@ def test_verify_json_is_pure_and_complete(here):
     ("kind", "old", "new", "sentence"),
     [
         ("formulation", "sum_squares(F.T @ a) / 2)", "sum_squares(F.T @ a))", "the coefficient of a'Qa is -1"),
-        ("formulation", ', "upper": a <= self.C2', "", "a bound is missing"),
+        ("formulation", ', "upper": a <= self.C2', "", "upper bound of a: none is declared"),
         ("formulation", "plane=plane_from_dual", "plane=-plane_from_dual", "-1 times the plane"),
         ("loss", "[v <= 0]", "[v <= 1]", "conjugate domain"),
     ],

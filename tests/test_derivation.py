@@ -87,7 +87,7 @@ def test_the_conjugate_of_the_conjugate_is_the_loss():
         (lambda t: np.exp(-t), "no finite number"),
         (lambda t: (1 - t) ** 4, "curved otherwise"),
         (lambda t: np.sqrt(1 + (1 - t) ** 2), "curved otherwise"),
-        (lambda t: np.where(t < 0, np.nan, 1 - t), "not a finite number at t = -3"),
+        (lambda t: np.where(t < 0, np.nan, 1 - t), "no finite number"),
         (lambda t: np.minimum(pos(1 - t), 2), "not convex: at t = "),
         (lambda t: pos(1 - t + t.mean()), "depends on the other samples"),
         (lambda t: 0 * t, "affine, of slope 0"),
@@ -156,9 +156,21 @@ class Curved(Loss):
 
 def test_where_no_simple_formula_fits_the_numbers_stand():
     # a kink at t = 1 / sin k between the slopes -sin k and 0
-    _, line = as_written(Curved())
+    text, line = as_written(Curved())
+    assert text.endswith(", at k = 0.7")
     numbers = [float(x) for x in re.findall(r"-?\d+\.\d{6,}", line)]
     np.testing.assert_allclose(numbers, [1 / np.sin(0.7), -np.sin(0.7)], rtol=1e-12)
+
+
+def test_a_hyperparameter_that_must_be_whole_keeps_its_value():
+    class Whole(Loss):
+        def __init__(self, n=3):
+            self.n = n
+
+        def value(self, t):
+            return sum(cp.pos(1 - t) for _ in range(self.n))
+
+    assert as_written(Whole()) == ("v on -3 <= v <= 0, at n = 3", "return v, [v >= -3, v <= 0]")
 
 
 @pytest.mark.parametrize("declare", [as_written, lambda loss: None])

@@ -19,10 +19,10 @@ REPORTS = sorted((PACKAGE / "report").glob("*.py"))
 # what stands together in one line by design
 ORDER = [
     ("errors",), ("terms",), ("problem",), ("linalg",), ("formulas",), ("derivation",), ("modeling",), ("catalog",),
-    ("planes",), ("readers",),
-    ("datasets",), ("conic",), ("solvers",), ("certificate", "newton", "kernels"), ("sor",), ("working_set",),
-    ("interior",), ("proximal",), ("compile",), ("solution",), ("lagrangian",), ("probe",), ("diagnosis",),
-    ("instance",), ("evidence",),
+    ("planes",), ("readers",), ("datasets",), ("conic",), ("solvers",), ("settings",),
+    ("certificate", "newton", "kernels"), ("sor",), ("steps",), ("working_set",), ("interior",), ("proximal",),
+    ("compile",), ("solution",), ("lagrangian",), ("probe",), ("bench",),
+    ("multipliers",), ("diagnosis",), ("instance",), ("evidence",),
     ("fenchel", "claims"), ("checks",), ("verification",), ("classes",), ("path",), ("plane_classifier",),
     ("estimator",), ("selection", "baselines"), ("plotting",), ("store",), ("scaffold",), ("report",), ("testing",),
     ("display",), ("cli",),
@@ -68,7 +68,8 @@ def test_reports_import_from_below(path):
         assert RANK[other] < RANK["report"]
 
 
-ARRAYS = ["terms", "problem", "certificate", "newton", "kernels", "sor", "working_set", "interior", "proximal"]
+ARRAYS = ["terms", "problem", "certificate", "newton", "kernels", "sor", "steps", "working_set", "interior",
+          "proximal"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ARRAYS)

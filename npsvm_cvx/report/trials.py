@@ -25,9 +25,10 @@ from threadpoolctl import threadpool_limits
 from .. import catalog, datasets, path
 from ..classes import Classes
 from ..compile import BoxQP, NotCompilable, compile
+from ..derivation import evaluate
 from ..errors import NPSVMError, SolverError, unknown
 from ..estimator import NPSVMClassifier
-from ..fenchel import _loss_at, _slopes, _supremum
+from ..fenchel import _slopes, _supremum
 from ..linalg import Array
 from ..modeling import Formulation, Framework, conjugate_of
 from ..planes import ZeroNormalWarning, class_matrices, decide, distances
@@ -302,11 +303,11 @@ def _curves(contender: Contender) -> dict[str, tuple[Array, Array, str]]:
             value, domain = conjugate_of(loss, _constant(v))
             inside = np.all([_kept(constraint, len(v)) for constraint in domain], axis=0) if domain else True
             dual = np.where(inside, np.asarray(value.value, dtype=float), np.nan)
-            return {"loss": (t, _loss_at(loss, t), "declared"), "conjugate": (v, dual, "declared")}
+            return {"loss": (t, evaluate(loss.values, t), "declared"), "conjugate": (v, dual, "declared")}
         low, high = _slopes(loss)
         inside = (v >= low) & (v <= high)
         dual = np.array([_supremum(loss, at) if ok else np.nan for at, ok in zip(v, inside, strict=True)])
-        return {"loss": (t, _loss_at(loss, t), "declared"), "conjugate": (v, dual, "the supremum")}
+        return {"loss": (t, evaluate(loss.values, t), "declared"), "conjugate": (v, dual, "the supremum")}
     try:  # L and L* are what the declared dual says they are: h(a) = C2 L*(-a / C2), at C2 = 1
         compiled = compile(contender.formulation(**({"C2": 1.0} if "C2" in formulation.get_params() else {})))
     except NotCompilable:
