@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from .datasets import load_dataset, make_cross_planes, make_three_lines
     from .estimator import NPSVMClassifier
     from .modeling import Formulation, Framework, Loss, Program, Reduction
+    from .plotting import DecisionRegionDisplay
     from .solution import solve
     from .verification import Verification, VerificationError, verify
 
 __version__ = "0.1.0"
 __all__ = [
     "GEPSVM",
+    "DecisionRegionDisplay",
     "Formulation",
     "Framework",
     "Loss",
@@ -41,6 +43,7 @@ _HOMES = {
     "datasets": ["load_dataset", "make_cross_planes", "make_three_lines"],
     "estimator": ["NPSVMClassifier"],
     "modeling": ["Formulation", "Framework", "Loss", "Program", "Reduction"],
+    "plotting": ["DecisionRegionDisplay"],
     "solution": ["solve"],
     "verification": ["Verification", "VerificationError", "verify"],
 }

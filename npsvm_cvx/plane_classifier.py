@@ -24,7 +24,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from .linalg import Array
 from .modeling import Scheme
-from .planes import Distance, Rows, ZeroNormalWarning, distances
+from .planes import Distance, Rows, ZeroNormalWarning
 
 _BLOCK = 2**22  # entries of the rows held at once in prediction: 32 MB
 _FLAT = 1e-10  # a plane whose value varies by less than this times |b| over the training samples has w = 0
@@ -352,6 +352,27 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
         if not named(self.kernel, "linear"):
             raise AttributeError(f"{name} is only there with kernel='linear'; planes_ has the expansion coefficients.")
 
+    def plane_values(self, X: ArrayLike) -> Array:
+        """Return ``x z_k`` of each sample and class: zero on the plane, and of either sign beside it.
+
+        Parameters
+        ----------
+        X : (samples, features) array-like
+            Or kernel values with the training samples, (samples, training samples), where they are
+            precomputed.
+
+        Returns
+        -------
+        (samples, classes) array
+            In the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        samples = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        found = np.empty((len(samples), len(self.planes_)))
+        for block in gen_batches(len(samples), max(1, _BLOCK // self.planes_.shape[1])):
+            found[block] = self._rows(samples[block]) @ self.planes_.T
+        return found
+
     def plane_distances(self, X: ArrayLike) -> Array:
         """Return the distance of each sample to each class's plane, ``|x z_k|`` or ``|x z_k| / |w_k|``.
 
@@ -367,11 +388,7 @@ class PlaneClassifier(ClassifierMixin, BaseEstimator):
             In the order of ``classes_``. Euclidean distances to a plane with w = 0 are the largest float:
             infinite for every purpose, and finite for scikit-learn's metrics.
         """
-        check_is_fitted(self)
-        samples = validate_data(self, X, dtype=np.float64, order="C", reset=False)
-        found = np.empty((len(samples), len(self.planes_)))
-        for block in gen_batches(len(samples), max(1, _BLOCK // self.planes_.shape[1])):
-            found[block] = distances(self._rows(samples[block]), self.planes_)
+        found = np.abs(self.plane_values(X))
         if self._norms is None:
             return found
         flat = self._norms == 0

@@ -22,7 +22,8 @@ ORDER = [
     ("datasets",), ("conic",), ("solvers",), ("certificate", "newton", "kernels"), ("sor",), ("working_set",),
     ("interior",), ("proximal",), ("compile",), ("solution",), ("lagrangian",), ("instance",), ("evidence",),
     ("fenchel", "claims"), ("checks",), ("verification",), ("classes",), ("path",), ("plane_classifier",),
-    ("estimator",), ("baselines",), ("store",), ("scaffold",), ("report",), ("testing",), ("display",), ("cli",),
+    ("estimator",), ("baselines",), ("plotting",), ("store",), ("scaffold",), ("report",), ("testing",),
+    ("display",), ("cli",),
 ]  # fmt: skip
 RANK = {name: rank for rank, line in enumerate(ORDER) for name in line}
 

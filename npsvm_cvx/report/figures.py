@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from .. import datasets
+from ..plotting import PALETTE
 from .analysis import digits
 
 STYLE = {
@@ -22,14 +23,7 @@ STYLE = {
     "svg.hashsalt": "npsvm-cvx",  # the same figure is the same bytes
     "figure.facecolor": "white",
 }
-_COLOURS = {
-    "clarabel": "#3b6fb6",
-    "osqp": "#d1762b",
-    "ecos": "#4d9a52",
-    "highs": "#9a5fb0",
-    "scs": "#b0a03a",
-    "sor": "#b8323a",
-}
+_COLOURS = dict(zip(("clarabel", "osqp", "sor", "ecos", "highs", "scs"), PALETTE, strict=False))
 
 
 @dataclass(frozen=True)
@@ -87,7 +81,7 @@ def _agreement(frame: pd.DataFrame) -> Figure:
         image = axis.imshow(grid, vmin=4, vmax=14, cmap="YlGnBu", aspect="auto")
         short = rows[(rows["status"] == "solver") & (rows["solver"] == "sor")]
         for name, dataset in set(zip(short["formulation"], short["dataset"], strict=True)):
-            axis.plot(sets.index(dataset), names.index(name), "o", color="#b8323a", markersize=3)
+            axis.plot(sets.index(dataset), names.index(name), "o", color=_COLOURS["sor"], markersize=3)
         axis.set_xticks(range(len(sets)), sets, rotation=60, ha="right")
         axis.set_yticks(range(len(names)), names)
         axis.set_title("linear" if kernel == "linear" else "RBF", loc="left", fontsize=10)
