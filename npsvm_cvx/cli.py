@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import json
 import math
 import os
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 REPORTS = {
     "verification": "npsvm_cvx.report.verification",
     "performance": "npsvm_cvx.report.performance",
+    "paper": "npsvm_cvx.report.paper",
 }
 """The kinds of report and the module that builds each."""
 
@@ -562,6 +564,16 @@ def report(
     jobs: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Worker processes; one a processor otherwise.")
     ] = None,
+    hours: Annotated[
+        float | None,
+        typer.Option(metavar="H", min=0.0, help="Begin nothing after so long; the rest is shown as not run (paper)."),
+    ] = None,
+    backend: Annotated[
+        str | None, typer.Option(metavar="NAME", help="loky, or dask for the machines of a cluster (paper).")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Of the Dask cluster, such as tcp://host:8786.")
+    ] = None,
 ) -> None:
     """Build a report to read: HTML, Markdown, CSV, figures.
 
@@ -570,10 +582,16 @@ def report(
     if kind not in REPORTS:
         raise unknown("kind", kind, REPORTS)
     folder = (out or Path(f"report-{kind}")).expanduser()
-    _check_writable(folder)
+    given = {"backend": backend, "scheduler": scheduler, "time_limit": None if hours is None else 3600 * hours}
+    own = {name: value for name, value in given.items() if value is not None}
     build = importlib.import_module(REPORTS[kind]).build
+    for name in own:
+        if name not in inspect.signature(build).parameters:
+            option = "hours" if name == "time_limit" else name
+            raise NPSVMError(f"--{option} is for reports that have it, such as paper; found kind={kind!r}.")
+    _check_writable(folder)
     with Bar(every=5.0) as progress:
-        page = Path(build(folder, quick=quick, jobs=jobs or _processors(), on_progress=progress))
+        page = Path(build(folder, quick=quick, jobs=jobs or _processors(), on_progress=progress, **own))
     answer = _answer(folder)
     if answer:
         emit(Text(answer))

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from ...errors import NPSVMError
 from ...store import FILE, Store
+from .. import latex, render
 from ..runner import Progress, by_joblib
-from . import protocol, results, work
+from . import experiments, figures, protocol, results, summary, work
+from .cells import beside, cells
 
 
 def build(
@@ -58,4 +60,18 @@ def build(
         results.gather(slices, store, by_joblib(jobs, backend, scheduler), on_progress, time_limit)
         table = results.frame(slices, store)
     results.write_csv(table, tidy)
-    return tidy
+    return write(out, chosen)
+
+
+def write(out: Path, chosen: protocol.Protocol) -> Path:
+    """Write figures, Markdown, HTML and LaTeX from the tidy table in ``out``, and return the HTML file's path."""
+    table = results.read_csv(out / "paper.csv")
+    found = cells(table, chosen)
+    rows = beside(found, experiments.explanations(found, table))
+    report = summary.report(rows, found, table, chosen)
+    pictures = figures.draw(rows, found, table, out)
+    try:
+        (out / "tables.tex").write_text(latex.document(report.title, report.tables), encoding="utf-8")
+    except OSError as error:
+        raise NPSVMError(f"{out} cannot be written: {error.strerror or error}.") from error
+    return render.write(report, pictures, out)

@@ -19,7 +19,7 @@ from typing import Any
 
 from ... import catalog
 from ...store import key_of
-from . import methods, sets
+from . import methods, sets, toys
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ class Protocol:
 
 FULL = Protocol("full", 10, tuple(range(-8, 9)), tuple(range(-8, 9)), (2, 1), None, 2000, 200)
 QUICK = Protocol("quick", 5, (-8, -4, 0, 4, 8), (-6, -4, -2), (1, 1), 200, 2000, 100)
+PROTOCOLS = {FULL.name: FULL, QUICK.name: QUICK}
 
 
 @dataclass(frozen=True)
@@ -114,13 +115,15 @@ class Slice:
             method=[method.name, method.formulation, method.kind],
             formulation=_source(method.formulation),
             protocol=self.protocol.__dict__,
-            data=sets.digest(self.dataset),
+            data=(toys if self.dataset in toys.NAMES else sets).digest(self.dataset),
             code=_code(),
             versions=_versions(),
         )
 
     def load(self) -> sets.Set:
         """Return the set, with its folds."""
+        if self.dataset in toys.NAMES:
+            return toys.load(self.dataset, self.protocol.folds, self.protocol.seed)
         return sets.load(self.dataset, self.protocol.folds, self.protocol.seed, self.protocol.max_rows)
 
     def units(self) -> list[Unit]:
