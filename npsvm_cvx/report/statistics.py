@@ -142,7 +142,16 @@ def diagram(found: Friedman, axis: Any) -> None:
         axis.text(0.5, 0.5, "all tie: no diagram", ha="center", va="center")
         axis.set_axis_off()
         return
-    _posthocs().critical_difference_diagram(found.ranks.mean, nemenyi(found), cd=found.distance, ax=axis)
+    _posthocs().critical_difference_diagram(
+        found.ranks.mean,
+        nemenyi(found),
+        ax=axis,
+        label_fmt_left="{label}  {rank:.2f}",
+        label_fmt_right="{rank:.2f}  {label}",
+        color_palette=dict.fromkeys(found.ranks.mean.index, "#1c2430"),
+        crossbar_props={"color": "#bd1f01", "linewidth": 2.2},
+    )
+    axis.set_title(f"critical difference {found.distance:.2f}", fontsize=9, pad=16)
 
 
 def _posthocs() -> Any:

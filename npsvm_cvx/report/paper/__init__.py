@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from pathlib import Path
 
 from ...errors import NPSVMError
 from ...store import FILE, Store
 from .. import latex, render
 from ..runner import Progress, by_joblib
-from . import experiments, figures, protocol, results, summary, work
-from .cells import beside, cells
+from . import cells, experiments, figures, protocol, results, summary, work
 
 
 def build(
@@ -66,8 +66,8 @@ def build(
 def write(out: Path, chosen: protocol.Protocol) -> Path:
     """Write figures, Markdown, HTML and LaTeX from the tidy table in ``out``, and return the HTML file's path."""
     table = results.read_csv(out / "paper.csv")
-    found = cells(table, chosen)
-    rows = beside(found, experiments.explanations(found, table))
+    found = cells.of(table, chosen)
+    rows = cells.beside(found, experiments.explanations(found, table))
     report = summary.report(rows, found, table, chosen)
     pictures = figures.draw(rows, found, table, out)
     try:
@@ -75,3 +75,13 @@ def write(out: Path, chosen: protocol.Protocol) -> Path:
     except OSError as error:
         raise NPSVMError(f"{out} cannot be written: {error.strerror or error}.") from error
     return render.write(report, pictures, out)
+
+
+def keys(quick: bool, there: Set[str]) -> set[str]:
+    """Return the keys that a run would look for in a store with those of ``there``: of slices, or of their folds."""
+    wanted: set[str] = set()
+    for each in work.slices(protocol.QUICK if quick else protocol.FULL):
+        wanted.add(each.key)
+        if each.key not in there:
+            wanted |= {unit.key for unit in each.units()}
+    return wanted

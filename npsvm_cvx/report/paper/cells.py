@@ -63,7 +63,7 @@ Cells = Mapping[tuple[str, str, str], Cell]
 """By set, kernel and method."""
 
 
-def cells(table: pd.DataFrame, protocol: Protocol) -> Cells:
+def of(table: pd.DataFrame, protocol: Protocol) -> Cells:
     """Return every cell all of whose kernel parameters were run."""
     found: dict[tuple[str, str, str], Cell] = {}
     for (dataset, kernel, method), rows in table.groupby(["dataset", "kernel", "method"], sort=False):

@@ -135,7 +135,13 @@ def _draw_region(axis: Any, method: str, dataset: str, setting: dict[str, float]
         warnings.simplefilter("ignore", ZeroNormalWarning)
         model = make_pipeline(StandardScaler(), _model(method, setting)).fit(X, y)
         DecisionRegionDisplay.from_estimator(
-            model, X, y, ax=axis, legend=False, grid_resolution=160, scatter_kwargs={"s": 7, "linewidths": 0.2}
+            model,
+            X,
+            y,
+            ax=axis,
+            legend=False,
+            grid_resolution=160,
+            scatter_kwargs={"s": 7, "linewidths": 0.2, "rasterized": True},
         )
     axis.set_xticks([])
     axis.set_yticks([])

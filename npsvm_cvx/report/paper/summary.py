@@ -75,17 +75,18 @@ def answer(rows: Sequence[Beside], found: Cells, protocol: Protocol, close: int)
         f"A quick look, at most {protocol.max_rows} samples a set and {protocol.folds} folds: its figures are rough."
     ]  # fmt: skip
     said.append(
-        f"{len(good)} of the {len(judged)} figures of the paper that were at hand and run here reproduce, the paper's "
-        f"lying within two standard deviations of our folds; {close} lie within two standard errors of our mean."
+        f"{len(good)} of the {len(judged)} figures of the paper that were at hand and run here reproduce: the paper's "
+        f"lies within two standard deviations of our folds (for {close} within two standard errors of our mean)."
     )
     if explained:
-        said.append(f"{len(explained)} others come out only on other data than described: {_named(explained)}.")
-    said.append(f"{len(differ)} remain: {_named(differ)}." if differ else "None remains.")
+        forms = dict.fromkeys(f"{row.row} ({row.why.partition(':')[0]})" for row in explained)
+        said.append(f"{len(explained)} come out only on other data than described: {', '.join(forms)}.")
+    said.append(f"{len(differ)} do not come out: {_named(differ)}." if differ else "Nothing else differs.")
     optimism = optimisms(found)
     if optimism:
         said.append(
-            f"The paper's protocol, which reports the best of the grid, adds a median {np.median(optimism):.1f} points "
-            f"(up to {max(optimism):.1f}) to what nested cross-validation on the same folds gives."
+            f"Reporting the best of the grid, as the paper does, adds a median {np.median(optimism):.1f} points (up to "
+            f"{max(optimism):.1f}) to nested cross-validation on the same folds."
         )
     said += _told_apart(found)
     return " ".join(said)
@@ -95,7 +96,7 @@ def _told_apart(found: Cells) -> list[str]:
     said = []
     for words, kernel, names, chosen in tables.scopes():
         test = tables.ranked(found, kernel, names, chosen)
-        if words.startswith("every") and test is not None and test.sets >= 5:
+        if words.startswith("every") and test is not None and test.sets >= 5 and test.contenders >= 5:
             first, last = test.ranks.mean.index[0], test.ranks.mean.index[-1]
             best, worst = test.ranks.mean.iloc[0], test.ranks.mean.iloc[-1]
             how = f"differ (p = {test.corrected_p:.2g}): {first} is first at {best:.1f}, {last} last at {worst:.1f}"
