@@ -247,11 +247,14 @@ def test_verdicts():
         return cells.Beside(3, "Iris", "SVM", "iris", "linear", "svm", ours, theirs, math.nan, why)
 
     assert of(cell(90, 2), 94.0).verdict == "reproduces"  # two standard deviations, to the edge
-    assert not of(cell(90, 2), 94.0).close  # two standard errors are 1.26
-    assert of(cell(90, 2), 91.0).close
+    # Nadeau and Bengio: 2 sqrt(1/10 + 1/9) is 0.92, two of them 1.84
+    assert cell(90, 2).error == pytest.approx(0.9189, abs=1e-4)
+    assert not of(cell(90, 2), 91.9).close
+    assert of(cell(90, 2), 91.8).close
     assert of(cell(90, 2), 94.1).verdict == "differs"
     assert of(cell(90, 2), 94.1, "why").verdict == "explained"
-    assert of(cell(90, 2), 93.0, "why").verdict == "reproduces"
+    assert of(cell(90, 2), 93.0, "why").verdict == "explained"  # within the folds' spread, yet other data fit better
+    assert of(cell(90, 2), 91.0, "why").verdict == "reproduces"
     assert of(cell(90, 2), math.nan).verdict == "no figure"
     assert of(None, 93.0).verdict == "not run"
 

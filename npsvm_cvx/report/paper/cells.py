@@ -55,8 +55,11 @@ class Cell:
 
     @property
     def error(self) -> float:
-        """The standard error of the mean over the folds."""
-        return self.sd / math.sqrt(self.folds)
+        """The standard error of the mean over the folds, corrected for training parts that overlap.
+
+        Nadeau, Bengio (2003): the variance over k folds times ``1/k + 1/(k - 1)`` in place of ``1/k``.
+        """
+        return self.sd * math.sqrt(1 / self.folds + 1 / (self.folds - 1)) if self.folds > 1 else math.nan
 
 
 Cells = Mapping[tuple[str, str, str], Cell]
@@ -103,11 +106,11 @@ def _sd(values: Any) -> float:
 def power(value: float) -> str:
     """Return a power of two as one.
 
-    >>> power(0.25), power(1.0), power(3.0)
-    ('2^-2', '1', '3')
+    >>> power(0.25), power(1.0), power(3.0), power(4.0)
+    ('2^-2', '1', '3', '2^2')
     """
     exponent = math.log2(value)
-    return f"2^{int(exponent)}" if exponent == int(exponent) and exponent else f"{value:g}"
+    return f"2^{int(exponent)}" if exponent == int(exponent) and exponent not in (0, 1) else f"{value:g}"
 
 
 # --- beside the paper --------------------------------------------------------------------------------------
@@ -165,9 +168,9 @@ class Beside:
             return NOT_RUN
         if math.isnan(self.theirs):
             return UNKNOWN
-        if self.agrees:
-            return REPRODUCES
-        return EXPLAINED if self.why else DIFFERS
+        if self.why and not self.close:
+            return EXPLAINED
+        return REPRODUCES if self.agrees else DIFFERS
 
 
 def beside(found: Cells, why: Mapping[tuple[int, str, str], str]) -> list[Beside]:

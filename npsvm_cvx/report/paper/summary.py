@@ -135,9 +135,10 @@ def notes(found: Cells, protocol: Protocol) -> list[str]:
         "same folds. Nested: fold i at the setting that is best on the folds up to "
         f"{protocol.reach[0]} (linear) or {protocol.reach[1]} (Gaussian) from it on either side, by models that saw "
         "neither those nor fold i.",
-        "A verdict compares the paper's accuracy with ours and the standard deviation over our folds, which on small "
-        "sets is wide: “reproduces” is weak evidence there. “Explained” means that another form of the data, which "
-        "this report ran too, comes within two of its own standard deviations and nearer than the data as described.",
+        "“Reproduces”: the paper's accuracy lies within two standard deviations of our folds. On small sets that is "
+        "wide, and weak evidence; the difference in standard errors (Nadeau and Bengio's, which allow for training "
+        "parts that overlap) is the sharper figure. “Explained”: more than two standard errors off, and another form "
+        "of the data, which this report ran too, comes within two of its own standard deviations and nearer.",
         "1-v-r is read as TWSVM one against the rest, two planes a class, after the paper's [23]; the SVM one against "
         "the rest is among the variants. CMC is taken as no use against the rest, the form that most of the paper's "
         "figures fit.",
