@@ -129,6 +129,11 @@ def framework_class(loss: type[Loss]) -> type[Framework]:
     return type(loss.__name__, (Framework,), members)
 
 
+def path_of(source: str) -> Path:
+    """Return the file that :func:`load` reads for a name or a path."""
+    return _folder() / f"{source}.py" if source in available() else Path(source).expanduser().resolve()
+
+
 def _folder() -> Path:
     spec = importlib.util.find_spec(PACKAGE)
     assert spec is not None

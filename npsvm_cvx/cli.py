@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 REPORTS = {
     "verification": "npsvm_cvx.report.verification",
+    "losses": "npsvm_cvx.report.losses",
     "performance": "npsvm_cvx.report.performance",
     "paper": "npsvm_cvx.report.paper",
 }
@@ -558,12 +559,24 @@ def _conclude(answers: Sequence[Verification]) -> None:
 @app.command()
 def report(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of: {', '.join(REPORTS)}.")],
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE", help="With losses: the loss or formulation files to compare.", show_default=False
+        ),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A subset that takes a minute or two.")] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The folder to write to; report-KIND otherwise.")
     ] = None,
     jobs: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Worker processes; one a processor otherwise.")
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DATA", help="With losses: a set's name or a table whose last column is the label; repeatable."
+        ),
     ] = None,
     hours: Annotated[
         float | None,
@@ -582,23 +595,31 @@ def report(
     """
     if kind not in REPORTS:
         raise unknown("kind", kind, REPORTS)
+    module = importlib.import_module(REPORTS[kind])
+    asked: dict[str, Any] = {}
+    if kind == "losses":
+        asked = {"files": files or [], "data": [name for text in data or [] for name in text.split(",")]}
+        module.check(**asked)
+    elif files or data:
+        what = f"FILE={files[0]!r}" if files else "--data"
+        raise NPSVMError(f"{what}: report {kind} takes no files or data; report losses does.")
     folder = (out or Path(f"report-{kind}")).expanduser()
     given = {"backend": backend, "scheduler": scheduler, "time_limit": None if hours is None else 3600 * hours}
     own = {name: value for name, value in given.items() if value is not None}
-    build = importlib.import_module(REPORTS[kind]).build
+    build = module.build
     for name in own:
         if name not in inspect.signature(build).parameters:
             option = "hours" if name == "time_limit" else name
             raise NPSVMError(f"--{option} is for reports that have it, such as paper; found kind={kind!r}.")
     _check_writable(folder)
     with Bar(every=5.0) as progress:
-        page = Path(build(folder, quick=quick, jobs=jobs or _processors(), on_progress=progress, **own))
+        page = Path(build(folder, quick=quick, jobs=jobs or _processors(), on_progress=progress, **asked, **own))
     answer = _answer(folder)
     if answer:
         emit(Text(answer))
     verbatim(f"read it: {page}")
-    files = [path for path in sorted(folder.iterdir()) if path.is_file() and path != page]
-    emit(Text(f"beside it in {folder}: {', '.join(path.name for path in files) or 'nothing'}"))
+    beside = [path.name for path in sorted(folder.iterdir()) if path.is_file() and path != page]
+    emit(Text(f"beside it in {folder}: {', '.join(beside) or 'nothing'}"))
 
 
 def _processors() -> int:

@@ -48,7 +48,7 @@ def overview(store: Store) -> list[Group]:
     found: dict[str, list[Entry]] = defaultdict(list)
     for entry in store.entries():
         parts = [str(value) for name, value in entry.about.items() if name not in _FINE and value is not None]
-        found[" · ".join(parts) or "other reports"].append(entry)
+        found[" · ".join(parts) or "unknown"].append(entry)
     return [
         Group(what, len(entries), sum(len(e.text) for e in entries), max(e.saved for e in entries))
         for what, entries in found.items()
@@ -59,17 +59,19 @@ def unused(store: Store) -> set[str]:
     """Return the keys of results that no report of this version would look for.
 
     Those are results of other code, data or numerical packages than there are now, and the folds of what is summed
-    up already.
+    up already.  Results of reports on somebody's own files, and of which the store does not say what they are, are
+    left alone.
     """
     from .report import paper, performance, verification
 
     there = store.keys()
-    wanted: set[str] = set()
+    wanted: dict[str, set[str]] = {"verification": set(), "performance": set(), "paper": set()}
     for quick in (True, False):
-        wanted |= {task.key for task in verification.tasks(quick)}
-        wanted |= {task.key for task in performance.tasks(quick)}
-        wanted |= paper.keys(quick, there)
-    return there - wanted
+        wanted["verification"] |= {task.key for task in verification.tasks(quick)}
+        wanted["performance"] |= {task.key for task in performance.tasks(quick)}
+        wanted["paper"] |= paper.keys(quick, there)
+    reports = [(entry.key, entry.about.get("report")) for entry in store.entries()]
+    return {key for key, report in reports if report in wanted and key not in wanted[report]}
 
 
 def export(store: Store, path: Path) -> int:

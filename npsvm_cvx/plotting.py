@@ -177,11 +177,7 @@ class DecisionRegionDisplay:
             raise NPSVMError(f"eps={eps!r} must be a finite number, 0 or more.")
         samples = _two_features(X)
         codes = None if y is None else _codes(y, samples, classes)
-        low, high = samples.min(axis=0), samples.max(axis=0)
-        width = high - low
-        margin = np.where(width > 0, 0.1 * width, 1.0) if eps is None else float(eps)
-        ticks = np.linspace(low - margin, high + margin, int(grid_resolution))
-        xx0, xx1 = np.meshgrid(ticks[:, 0], ticks[:, 1])
+        xx0, xx1 = view(samples, int(grid_resolution), eps)
         names = list(getattr(X, "columns", []))
         points: Any = np.column_stack([xx0.ravel(), xx1.ravel()])
         if names:
@@ -342,6 +338,16 @@ class DecisionRegionDisplay:
         )
         found.set_zorder(4)
         return found
+
+
+def view(samples: Array, grid_resolution: int, eps: float | None = None) -> tuple[Array, Array]:
+    """Return the grid that shows samples of two features, and ``eps`` or a tenth of their range on each side."""
+    low, high = samples.min(axis=0), samples.max(axis=0)
+    width = high - low
+    margin = np.where(width > 0, 0.1 * width, 1.0) if eps is None else float(eps)
+    ticks = np.linspace(low - margin, high + margin, grid_resolution)
+    xx0, xx1 = np.meshgrid(ticks[:, 0], ticks[:, 1])
+    return xx0, xx1
 
 
 # --- what is asked of the estimator ------------------------------------------------------------------------

@@ -580,19 +580,21 @@ def test_the_store_is_listed_tidied_and_exported(tmp_path):
         store.put(kept.key, {"a": 1}, about=kept.about)
         store.put(kept.units()[0].key, {"b": 1}, about=kept.units()[0].about)  # summed up already
         store.put("old", {"c": 1}, about=kept.about)
+        store.put("whose", {"d": 1})
+        store.put("mine", {"e": 1}, about={"report": "losses", "task": "my_loss.py"})
     listed = npsvm("store", "ls", tmp_path, cwd=tmp_path)
     assert re.search(r"paper · quick · linear · hnpsvm\s+3\b", listed.stdout), listed.stderr
     written_ = npsvm("store", "export", tmp_path, "--out", "all.csv", cwd=tmp_path)
-    assert "wrote 3 results" in written_.stdout, written_.stderr
+    assert "wrote 5 results" in written_.stdout, written_.stderr
     frame = pd.read_csv(tmp_path / "all.csv")
-    assert set(frame["dataset"]) == {"iris"}
+    assert set(frame["dataset"].dropna()) == {"iris"}
     assert json.loads(frame.set_index("key").loc[kept.key, "value"]) == {"a": 1}
     npsvm("store", "export", tmp_path / FILE, "--out", "all.json", cwd=tmp_path)
     assert {row["key"] for row in json.loads((tmp_path / "all.json").read_text())} == set(frame["key"])
-    assert "would drop 2 results, kept 1" in npsvm("store", "gc", tmp_path, "--dry-run", cwd=tmp_path).stdout
-    assert "dropped 2 results, kept 1" in npsvm("store", "gc", tmp_path, cwd=tmp_path).stdout
+    assert "would drop 2 results, kept 3" in npsvm("store", "gc", tmp_path, "--dry-run", cwd=tmp_path).stdout
+    assert "dropped 2 results, kept 3" in npsvm("store", "gc", tmp_path, cwd=tmp_path).stdout
     with Store(tmp_path / FILE) as store:
-        assert store.keys() == {kept.key}
+        assert store.keys() == {kept.key, "whose", "mine"}
     for words, said in (
         (("ls", tmp_path / "none"), "there is no such results store"),
         (("export", tmp_path, "--out", "all.txt"), "out"),

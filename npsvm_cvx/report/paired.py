@@ -3,14 +3,14 @@
 After Demšar (2006), *Statistical comparisons of classifiers over multiple data sets*, JMLR 7.  Knows tables of scores;
 must not know what they are scores of.
 
-A table has a row a data set and a column a contender.  Scores are rounded before anything is compared, so that 0.1 + 0.2
-ties with 0.3; a contender that failed has NaN, is never ranked there, and is named.
+A table has a row a data set and a column a contender.  Scores are rounded before anything is compared, so that
+0.1 + 0.2 ties with 0.3; a contender that failed has NaN, is never ranked there, and is named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -119,16 +119,23 @@ def wilcoxon_holm(scores: pd.DataFrame, subject: str, decimals: int = DECIMALS) 
         difference = np.round((pair[subject] - pair[other]).to_numpy(dtype=float), decimals)
         wins, losses = int((difference > 0).sum()), int((difference < 0).sum())
         nonzero = wins + losses
-        if not len(difference):
-            note = "no data set has both"
-        else:
-            note = "" if nonzero else "every difference is zero"
-        p = np.nan if not len(difference) else signed_rank(difference)
-        mean = float(difference.mean()) if len(difference) else np.nan
-        smallest = min(1.0, 2.0 ** (1 - nonzero))
-        found.append([str(other), len(difference), wins, len(difference) - nonzero, losses, mean, p, smallest, note])
-    adjusted = holm([row[6] for row in found])
-    return [Comparison(*row[:7], float(p), *row[7:]) for row, p in zip(found, adjusted, strict=True)]
+        note = "no data set has both" if not len(difference) else "" if nonzero else "every difference is zero"
+        found.append(
+            Comparison(
+                other=str(other),
+                sets=len(difference),
+                wins=wins,
+                ties=len(difference) - nonzero,
+                losses=losses,
+                difference=float(difference.mean()) if len(difference) else np.nan,
+                p=signed_rank(difference) if len(difference) else np.nan,
+                adjusted=np.nan,
+                smallest=min(1.0, 2.0 ** (1 - nonzero)),
+                note=note,
+            )
+        )
+    adjusted = holm([one.p for one in found])
+    return [replace(one, adjusted=float(p)) for one, p in zip(found, adjusted, strict=True)]
 
 
 def signed_rank(difference: Sequence[float] | NDArray[np.float64]) -> float:

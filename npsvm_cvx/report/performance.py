@@ -17,7 +17,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from .. import datasets
-from ..errors import NPSVMError
 from ..store import Store, key_of
 from ..verification import environment
 from . import benchmarks, render, runner
@@ -89,10 +88,7 @@ def write(frame: pd.DataFrame, out: Path, *, quick: bool) -> Path:
     """Write CSV, figures, Markdown and HTML from the tidy table."""
     for column in ("seconds", "fastest", "gap", "computed", "memory"):
         frame[column] = pd.to_numeric(frame[column])
-    try:
-        frame.to_csv(out / "performance.csv", index=False, float_format="%.4g", lineterminator="\n")
-    except OSError as error:
-        raise NPSVMError(f"{out} cannot be written: {error.strerror or error}.") from error
+    render.csv(frame, out / "performance.csv", "%.4g")
     return render.write(summarise(frame, quick=quick), draw(frame, out), out)
 
 

@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import jinja2
+import pandas as pd
 
 from ..errors import NPSVMError
 from .analysis import Cell, Report, Table
@@ -24,6 +25,14 @@ def write(report: Report, pictures: Sequence[Picture], out: Path) -> Path:
     except OSError as error:
         raise NPSVMError(f"{out} cannot be written: {error.strerror or error}.") from error
     return page
+
+
+def csv(frame: pd.DataFrame, path: Path, digits: str) -> None:
+    """Write a tidy table, figures in the given format."""
+    try:
+        frame.to_csv(path, index=False, float_format=digits, lineterminator="\n")
+    except OSError as error:
+        raise NPSVMError(f"{path.parent} cannot be written: {error.strerror or error}.") from error
 
 
 def text(cell: Cell, decimals: int = 1) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import cache
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from joblib import Parallel, delayed, parallel_config
 
+from .. import datasets
 from ..errors import NPSVMError, unknown
 from ..store import Store
 
@@ -39,6 +42,32 @@ def package_digest(without: Set[str], *also: str) -> str:
     folder = Path(__file__).parent.parent
     names = sorted(path for path in folder.glob("*.py") if path.stem not in without)
     return hashlib.sha256(b"".join(path.read_bytes() for path in [*names, *map(Path, also)])).hexdigest()
+
+
+@cache
+def data_digest(source: str) -> str:
+    """Return a digest of a set that ships with the package, by its name, or of a file."""
+    shipped = Path(datasets.__file__).parent / "data" / f"{source}.csv.gz"
+    return file_digest(shipped if shipped.is_file() else Path(source))
+
+
+def file_digest(path: Path) -> str:
+    """Return a digest of a file's content."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def plain(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row as the store keeps it: JSON has no NaN or infinity that other readers accept.
+
+    None is NaN, and a text stands for infinity.
+    """
+    return {name: _plain(value) if isinstance(value, float) else value for name, value in row.items()}
+
+
+def _plain(value: float) -> float | str | None:
+    if math.isnan(value):
+        return None
+    return value if math.isfinite(value) else "inf"
 
 
 def collect(
@@ -113,7 +142,8 @@ def complete(
 
     if todo:
         for task, value in spread(run, fresh()):
-            store.put(task.key, value, about=getattr(task, "about", {"task": task.name}))
+            about = getattr(task, "about", {"report": run.__module__.rpartition(".")[2], "task": task.name})
+            store.put(task.key, value, about=about)
             done += 1
             if on_progress:
                 on_progress(done + elsewhere, len(work), task.name)

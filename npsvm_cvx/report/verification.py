@@ -6,7 +6,6 @@ figures and sentences are made from.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from dataclasses import dataclass
@@ -55,11 +54,10 @@ class Task:
     @property
     def key(self) -> str:
         """What the result depends on: this task, the formulation's source, the data, the package and its solvers."""
-        source = (catalog._folder() / f"{self.formulation}.py").read_bytes()
         return key_of(
             task=self.__dict__,
-            formulation=hashlib.sha256(source).hexdigest(),
-            data=_data_digest(self.dataset),
+            formulation=runner.file_digest(catalog.path_of(self.formulation)),
+            data=runner.data_digest(self.dataset),
             package=_package_digest(),
             versions=environment(),
         )
@@ -116,10 +114,7 @@ def build(out: Path, *, quick: bool = False, jobs: int = 2, on_progress: Progres
 
 def write(frame: pd.DataFrame, out: Path, *, quick: bool) -> Path:
     """Write CSV, figures, Markdown and HTML from the tidy table."""
-    try:
-        _compact(frame).to_csv(out / "verification.csv", index=False, float_format="%.3g", lineterminator="\n")
-    except OSError as error:
-        raise NPSVMError(f"{out} cannot be written: {error.strerror or error}.") from error
+    render.csv(_compact(frame), out / "verification.csv", "%.3g")
     report = analysis.summarise(frame, quick=quick)
     pictures = figures.draw(frame, out)
     return render.write(report, pictures, out)
@@ -148,21 +143,10 @@ def run(task: Task) -> list[dict[str, Any]]:
             formulation = cls(C2=C2) if math.isnan(C1) else cls(C1=C1, C2=C2)
             tag = {"formulation": task.formulation, "dataset": task.dataset, "kernel": task.kernel, "C1": C1, "C2": C2}
             answer = verify(formulation, small, solvers=task.solvers, kernel=task.kernel, max_planes=task.max_planes)
-            rows += [_row({**tag, **row.__dict__}) for row in answer.rows]
+            rows += [runner.plain({**tag, **row.__dict__}) for row in answer.rows]
             if task.whole_set:
-                rows += [_row({**tag, **row}) for row in _whole(formulation, X, y, task)]
+                rows += [runner.plain({**tag, **row}) for row in _whole(formulation, X, y, task)]
     return rows
-
-
-def _row(row: dict[str, Any]) -> dict[str, Any]:
-    # JSON has no NaN or infinity that other readers accept: None is NaN, and a text stands for infinity
-    return {k: (_plain(v) if isinstance(v, float) else v) for k, v in row.items()}
-
-
-def _plain(value: float) -> float | str | None:
-    if math.isnan(value):
-        return None
-    return value if math.isfinite(value) else "inf"
 
 
 def _whole(formulation: Any, X: Any, y: Any, task: Task) -> list[dict[str, Any]]:
@@ -200,11 +184,6 @@ def _whole(formulation: Any, X: Any, y: Any, task: Task) -> list[dict[str, Any]]
 
 
 LANDMARKS = 300
-
-
-@cache
-def _data_digest(name: str) -> str:
-    return hashlib.sha256((Path(datasets.__file__).parent / "data" / f"{name}.csv.gz").read_bytes()).hexdigest()
 
 
 @cache
