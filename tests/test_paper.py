@@ -24,7 +24,7 @@ from npsvm_cvx.datasets import as_arrays, stratified_subsample
 from npsvm_cvx.errors import NPSVMError
 from npsvm_cvx.report import latex, paper, runner
 from npsvm_cvx.report.analysis import Table
-from npsvm_cvx.report.paper import cells, experiments, folds, protocol, published, results, sets, toys, work
+from npsvm_cvx.report.paper import cells, experiments, folds, protocol, published, results, sets, tables, toys, work
 from npsvm_cvx.report.paper.methods import Kernel, Part, landmarks, methods
 from npsvm_cvx.report.paper.protocol import FULL, QUICK, Protocol, Slice
 from npsvm_cvx.store import FILE, Store
@@ -359,6 +359,14 @@ def test_a_missing_cell_is_never_ranked_or_counted(built, tiny):
     assert ("iris", "rbf", "svm") not in found  # one kernel parameter short of a cell
     rows = cells.beside(found, {})
     assert [r.verdict for r in rows if r.row == "Iris" and r.table == 6] == ["not run"] * 4
+
+
+def test_who_is_ranked_where_not_all_was_run():
+    nan = math.nan
+    table = pd.DataFrame({"a": [1.0] * 6, "b": [1.0] * 5 + [nan], "c": [1.0] + [nan] * 5, "d": [nan] * 6})
+    # a and b on five sets are ten results; with c it would be three on one set
+    assert tables._left_out(table) == ["c", "d"]
+    assert tables._left_out(table.fillna(1.0)) == []
 
 
 def test_an_interrupted_run_continues_to_the_same_report(built, tiny, tmp_path):

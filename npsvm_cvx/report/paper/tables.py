@@ -215,12 +215,19 @@ def scopes() -> list[tuple[str, str, Sequence[str], list[str]]]:
 
 def ranked(found: Cells, kernel: str, names: Sequence[str], chosen: Sequence[str]) -> Friedman | None:
     """Return Friedman's test of nested accuracies, or None where too little was run."""
-    table = scores(found, kernel, names, chosen).dropna(how="all")
-    few = table.notna().sum() < 0.75 * len(table)  # one method that was run little would cost the others their sets
+    table = scores(found, kernel, names, chosen)
     try:
-        return friedman(table.assign(**dict.fromkeys(table.columns[few], math.nan)))
+        return friedman(table.assign(**dict.fromkeys(_left_out(table), math.nan)))
     except NPSVMError:
         return None
+
+
+def _left_out(table: pd.DataFrame) -> list[str]:
+    """Return the methods without which most results, methods times sets that have them all, are left to rank."""
+    by_coverage = list(table.notna().sum().sort_values(ascending=False, kind="stable").index)
+    left = {j: j * len(table[by_coverage[:j]].dropna()) for j in range(2, len(by_coverage) + 1)}
+    most = max(left, key=lambda j: (left[j], j))
+    return by_coverage[most:]
 
 
 def friedman_table(found: Cells) -> Table:
@@ -243,8 +250,9 @@ def friedman_table(found: Cells) -> Table:
     return Table(
         "Do the methods differ?",
         "Friedman's test of nested accuracies, corrected for ties, and Iman and Davenport's F; CD is Nemenyi's "
-        "critical difference of average ranks at 5 %. A method that was run on fewer than three quarters of the sets "
-        "is left out and named, then every set on which one of the others was not run; nothing missing is ranked.",
+        "critical difference of average ranks at 5 %. Nothing missing is ranked: where not all was run, the methods run "
+        "on fewest sets are left out as far as that leaves more results to rank, then the sets that lack one of the "
+        "others; both are named.",
         ["compared", "methods", "sets", "chi2", "p", "F", "p of F", "CD", "meaning"],
         rows,
         decimals=2,
