@@ -257,20 +257,24 @@ def test_verdicts():
     assert of(cell(90, 2), 91.0, "why").verdict == "reproduces"
     assert of(cell(90, 2), math.nan).verdict == "no figure"
     assert of(None, 93.0).verdict == "not run"
+    assert dataclasses.replace(of(None, 93.0), failure="LinAlgError: singular").verdict == "failed"
+
+
+NOTHING = pd.DataFrame(columns=["dataset", "kernel", "method", "failed"])
 
 
 def test_an_explanation_must_come_near_the_papers_figure():
     # Glass 1-v-1, linear: the paper 94.16
     key = ("glass", "linear", "svm")
     found = {key: cell(64, 8), ("glass_with_id", "linear", "svm"): cell(94.4, 6)}
-    assert experiments.explanations(found, pd.DataFrame(columns=["dataset", "kernel", "method"])) == {
+    assert experiments.explanations(found, NOTHING) == {
         (5, "Glass", "1-v-1"): "Id kept as a tenth feature: 94.40 ± 6.00"
     }
     found["glass_with_id", "linear", "svm"] = cell(80, 6)
-    assert experiments.explanations(found, pd.DataFrame(columns=["dataset", "kernel", "method"])) == {}
+    assert experiments.explanations(found, NOTHING) == {}
     found[key] = cell(94.2, 6)  # nothing to explain better
     found["glass_with_id", "linear", "svm"] = cell(95, 6)
-    assert experiments.explanations(found, pd.DataFrame(columns=["dataset", "kernel", "method"])) == {}
+    assert experiments.explanations(found, NOTHING) == {}
 
 
 # --- the whole of it --------------------------------------------------------------------------------------
@@ -324,7 +328,7 @@ def test_figures_are_drawn_from_the_table_and_the_same_twice(built, tmp_path):
         shutil.copy(out / "paper.csv", tmp_path)
         table = results.read_csv(tmp_path / "paper.csv")
         found = cells.of(table, TINY)
-        paper.figures.draw(cells.beside(found, experiments.explanations(found, table)), found, table, tmp_path)
+        paper.figures.draw(cells.beside(found, {}, experiments.explanations(found, table)), found, table, tmp_path)
     assert (tmp_path / "beside.svg").read_bytes() == before
 
 
@@ -357,8 +361,31 @@ def test_a_missing_cell_is_never_ranked_or_counted(built, tiny):
     partial = table[~((table["dataset"] == "iris") & (table["kernel"] == "rbf") & (table["gamma"] == 2.0**-3))]
     found = cells.of(partial, TINY)
     assert ("iris", "rbf", "svm") not in found  # one kernel parameter short of a cell
-    rows = cells.beside(found, {})
+    rows = cells.beside(found, {}, {})
     assert [r.verdict for r in rows if r.row == "Iris" and r.table == 6] == ["not run"] * 4
+
+
+def test_what_fails_is_shown_as_failed_and_never_ranked(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(work, "slices", lambda p: [Slice("iris", m, None, p) for m in ("svm", "mbsvm", "hnpsvm")])
+    honest = results.run
+
+    def run(unit):
+        if unit.slice.method == "mbsvm" and unit.fold == 1:
+            raise np.linalg.LinAlgError("Singular matrix\nof 3 rows")
+        return honest(unit)
+
+    monkeypatch.setattr(results, "run", run)
+    build(tmp_path)
+    table = results.read_csv(tmp_path / "paper.csv")
+    found, failed = cells.of(table, TINY), cells.failures(table)
+    assert set(found) == {("iris", "linear", "svm"), ("iris", "linear", "hnpsvm")}
+    assert failed == {("iris", "linear", "mbsvm"): "LinAlgError: Singular matrix of 3 rows"}
+    text = (tmp_path / "README.md").read_text("utf-8")
+    assert re.search(r"\| Iris \| MBSVM \|.*\| failed \|.*LinAlgError: Singular matrix of 3 rows", text)
+    assert tables.scores(found, "linear", ["iris"], ["mbsvm"]).isna().all(axis=None)
+    with Store(tmp_path / "fresh" / FILE) as store:
+        assert results.take_over(tmp_path / "paper.csv", work.slices(TINY), store) == 3
+        assert store.get(Slice("iris", "mbsvm", None, TINY).key) == {"failed": failed["iris", "linear", "mbsvm"]}
 
 
 def test_who_is_ranked_where_not_all_was_run():

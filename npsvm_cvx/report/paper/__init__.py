@@ -67,8 +67,9 @@ def write(out: Path, chosen: protocol.Protocol) -> Path:
     """Write figures, Markdown, HTML and LaTeX from the tidy table in ``out``, and return the HTML file's path."""
     table = results.read_csv(out / "paper.csv")
     found = cells.of(table, chosen)
-    rows = cells.beside(found, experiments.explanations(found, table))
-    report = summary.report(rows, found, table, chosen)
+    failed = cells.failures(table)
+    rows = cells.beside(found, failed, experiments.explanations(found, table))
+    report = summary.report(rows, found, failed, table, chosen)
     pictures = figures.draw(rows, found, table, out)
     try:
         (out / "tables.tex").write_text(latex.document(report.title, report.tables), encoding="utf-8")

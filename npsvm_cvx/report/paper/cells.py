@@ -18,7 +18,8 @@ from .protocol import Protocol
 from .results import parsed
 from .work import PAPER, family
 
-REPRODUCES, EXPLAINED, DIFFERS, UNKNOWN, NOT_RUN = "reproduces", "explained", "differs", "no figure", "not run"
+REPRODUCES, EXPLAINED, DIFFERS = "reproduces", "explained", "differs"
+UNKNOWN, NOT_RUN, FAILED = "no figure", "not run", "failed"
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,27 @@ Cells = Mapping[tuple[str, str, str], Cell]
 """By set, kernel and method."""
 
 
+Failures = Mapping[tuple[str, str, str], str]
+"""What went wrong, by set, kernel and method."""
+
+
 def of(table: pd.DataFrame, protocol: Protocol) -> Cells:
-    """Return every cell all of whose kernel parameters were run."""
+    """Return every cell all of whose kernel parameters were run, and none of which failed."""
     found: dict[tuple[str, str, str], Cell] = {}
+    failed = failures(table)
     for (dataset, kernel, method), rows in table.groupby(["dataset", "kernel", "method"], sort=False):
-        if len(rows) == (1 if kernel == "linear" else len(protocol.gammas)):
+        if (dataset, kernel, method) not in failed and len(rows) == (1 if kernel == "linear" else len(protocol.gammas)):
             found[str(dataset), str(kernel), str(method)] = _cell(rows)
     return found
+
+
+def failures(table: pd.DataFrame) -> Failures:
+    """Return what went wrong in the cells that have no figure for it."""
+    rows = table[table["failed"] != ""]
+    return {
+        (str(row["dataset"]), str(row["kernel"]), str(row["method"])): str(row["failed"])
+        for row in rows.to_dict("records")
+    }
 
 
 def _cell(rows: pd.DataFrame) -> Cell:
@@ -133,6 +148,8 @@ class Beside:
         The paper's; NaN where not available.
     why : str
         The sentence of the experiment that explains the difference; empty where none does.
+    failure : str
+        What went wrong, where it did.
     """
 
     table: int
@@ -145,6 +162,7 @@ class Beside:
     theirs: float
     theirs_sd: float
     why: str = ""
+    failure: str = ""
 
     @property
     def difference(self) -> float:
@@ -165,7 +183,7 @@ class Beside:
     def verdict(self) -> str:
         """What to say of the cell."""
         if self.ours is None:
-            return NOT_RUN
+            return FAILED if self.failure else NOT_RUN
         if math.isnan(self.theirs):
             return UNKNOWN
         if self.why and not self.close:
@@ -173,12 +191,13 @@ class Beside:
         return REPRODUCES if self.agrees else DIFFERS
 
 
-def beside(found: Cells, why: Mapping[tuple[int, str, str], str]) -> list[Beside]:
+def beside(found: Cells, failed: Failures, why: Mapping[tuple[int, str, str], str]) -> list[Beside]:
     """Return every cell of Tables 3 to 6, in the paper's order.
 
     Parameters
     ----------
     found : Cells
+    failed : Failures
     why : mapping of (table, row, column) to str
         What experiments explain.
     """
@@ -202,6 +221,7 @@ def beside(found: Cells, why: Mapping[tuple[int, str, str], str]) -> list[Beside
                         float(printed["accuracy"]),
                         float(printed["std"]),
                         why.get((table, row, column), ""),
+                        failed.get((dataset, kernel, method), ""),
                     )
                 )
     return rows

@@ -123,7 +123,7 @@ def explanations(found: Cells, table: pd.DataFrame) -> dict[tuple[int, str, str]
 def small_c(table: pd.DataFrame) -> dict[float, float]:
     """Return the mean accuracy of the linear SVM on Segment against C, in percent; empty where it was not run."""
     rows = table[(table["dataset"] == "segment") & (table["kernel"] == "linear") & (table["method"] == "svm")]
-    if rows.empty:
+    if rows.empty or rows.iloc[0]["failed"]:
         return {}
     row = rows.iloc[0].to_dict()
     curve = parsed(row)["curve"]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from numpy.linalg import LinAlgError
 
 from ...errors import NPSVMError
 from ...store import Store
@@ -33,8 +34,16 @@ def gather(
     keys = {slice_: slice_.key for slice_ in slices}
     there = store.keys()
     units = [unit for slice_ in slices if keys[slice_] not in there for unit in slice_.units()]
-    runner.complete(units, run, store, spread, on_progress, time_limit=time_limit)
+    runner.complete(units, attempt, store, spread, on_progress, time_limit=time_limit)
     summarise(slices, store)
+
+
+def attempt(unit: Unit) -> dict[str, Any]:
+    """Do one fold; what the method cannot do is its result, and is shown as failed."""
+    try:
+        return run(unit)
+    except (ValueError, ArithmeticError, LinAlgError) as error:
+        return {"failed": f"{type(error).__name__}: {' '.join(str(error).split())}"}
 
 
 def summarise(slices: Sequence[Slice], store: Store) -> None:
@@ -46,7 +55,9 @@ def summarise(slices: Sequence[Slice], store: Store) -> None:
             continue
         units: list[Unit] = slice_.units()
         if all(unit.key in there for unit in units):
-            store.put(key, reduce(slice_, [store.get(unit.key) for unit in units]), about=slice_.about)
+            found = [store.get(unit.key) for unit in units]
+            failed = next((each for each in found if "failed" in each), None)
+            store.put(key, failed or reduce(slice_, found), about=slice_.about)
 
 
 def frame(slices: Sequence[Slice], store: Store) -> pd.DataFrame:
@@ -62,17 +73,24 @@ def frame(slices: Sequence[Slice], store: Store) -> pd.DataFrame:
 
 _COLUMNS = (
     *("dataset", "kernel", "gamma", "method", "protocol", "setting", "sizes", "correct", "chosen", "curve"),
-    *("late", "trained", "seconds", "key"),
+    *("late", "trained", "seconds", "failed", "key"),
 )
 
 
 def _row(slice_: Slice, key: str, found: dict[str, Any]) -> dict[str, Any]:
-    return {
+    row: dict[str, Any] = dict.fromkeys(_COLUMNS, "")
+    row |= {
         "dataset": slice_.dataset,
         "kernel": slice_.kernel,
         "gamma": None if slice_.gamma is None else 2.0**slice_.gamma,
         "method": slice_.method,
         "protocol": slice_.protocol.name,
+        "failed": found.get("failed", ""),
+        "key": key[:_KEY],
+    }
+    if "failed" in found:
+        return row
+    return row | {
         "setting": " ".join(f"{name}={value!r}" for name, value in found["setting"].items()),
         "sizes": _joined(found["sizes"]),
         "correct": _joined(found["correct"]),
@@ -81,8 +99,10 @@ def _row(slice_: Slice, key: str, found: dict[str, Any]) -> dict[str, Any]:
         "late": found["late"],
         "trained": found["trained"],
         "seconds": found["seconds"],
-        "key": key[:_KEY],
     }
+
+
+_TEXT = ("setting", "sizes", "correct", "chosen", "curve", "failed", "key")
 
 
 def _joined(values: Sequence[Any]) -> str:
@@ -91,6 +111,8 @@ def _joined(values: Sequence[Any]) -> str:
 
 def parsed(row: dict[str, Any]) -> dict[str, Any]:
     """Return the reduced result that a row of the tidy table was written from."""
+    if row["failed"]:
+        return {"failed": str(row["failed"])}
     setting = dict(part.split("=") for part in str(row["setting"]).split())
     chosen = [part.split(":") for part in str(row["chosen"]).split()]
     return {
@@ -116,13 +138,13 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
 def read_csv(path: Path) -> pd.DataFrame:
     """Return a tidy table as it was written."""
     try:
-        table = pd.read_csv(path, dtype=dict.fromkeys(("setting", "sizes", "correct", "chosen", "curve", "key"), str))
+        table = pd.read_csv(path, dtype=dict.fromkeys(_TEXT, str))
     except (OSError, ValueError) as error:
         raise NPSVMError(f"{path} cannot be read: {error}.") from error
     missing = set(_COLUMNS) - set(table.columns)
     if missing:
         raise NPSVMError(f"{path} is no table of this report: it has no column {sorted(missing)[0]!r}.")
-    return table.fillna({"chosen": "", "curve": ""})
+    return table.fillna(dict.fromkeys(_TEXT, ""))
 
 
 def take_over(path: Path, slices: Sequence[Slice], store: Store) -> int:

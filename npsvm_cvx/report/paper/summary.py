@@ -10,11 +10,11 @@ import pandas as pd
 
 from ..analysis import Report, setup
 from . import published, sets, tables
-from .cells import DIFFERS, EXPLAINED, REPRODUCES, Beside, Cells
+from .cells import DIFFERS, EXPLAINED, REPRODUCES, Beside, Cells, Failures
 from .protocol import Protocol
 
 
-def report(rows: Sequence[Beside], found: Cells, table: pd.DataFrame, protocol: Protocol) -> Report:
+def report(rows: Sequence[Beside], found: Cells, failed: Failures, table: pd.DataFrame, protocol: Protocol) -> Report:
     """Return the report of a run.
 
     Parameters
@@ -22,6 +22,7 @@ def report(rows: Sequence[Beside], found: Cells, table: pd.DataFrame, protocol: 
     rows : list of Beside
         The cells of Tables 3 to 6.
     found : Cells
+    failed : Failures
     table : DataFrame
         The tidy table.
     protocol : Protocol
@@ -41,13 +42,15 @@ def report(rows: Sequence[Beside], found: Cells, table: pd.DataFrame, protocol: 
         ("cells of Tables 3 to 6 run", f"{len(ran)} of {len(rows)}"),
         ("median optimism, points", f"{np.median(optimism):.2f}" if optimism else "--"),
     ]
+    if failed:
+        facts.append(("methods failed on a set", str(len(failed))))
     made = [tables.toy_table(found), tables.sets_table(), *tables.paper_tables(rows)]
     made += tables.experiment_tables(found, table)
     made += [tables.friedman_table(found), tables.rank_table(found), tables.wilcoxon_table(found)]
     for nested in (False, True):
         for kernel in tables.KERNEL:
             for names in (sets.TWO_CLASS, sets.SEVERAL):
-                made.append(tables.variant_table(found, kernel, names, nested=nested))
+                made.append(tables.variant_table(found, failed, kernel, names, nested=nested))
     return Report(
         "The paper's tables, reproduced and questioned",
         answer(rows, found, protocol, close),

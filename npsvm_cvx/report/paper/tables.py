@@ -15,7 +15,7 @@ from ..analysis import Table
 from ..paired import wilcoxon_holm
 from ..statistics import Friedman, friedman
 from . import experiments, published, sets, toys
-from .cells import NOT_RUN, Beside, Cells
+from .cells import FAILED, NOT_RUN, Beside, Cells, Failures
 from .experiments import QUESTIONS
 from .methods import methods
 from .work import PAPER, family
@@ -140,7 +140,8 @@ def paper_tables(rows: Sequence[Beside]) -> list[Table]:
             cell = each.ours
             theirs = None if math.isnan(each.theirs) else each.theirs
             if cell is None:
-                lines.append([each.row, each.column, None, None, theirs, None, None, NOT_RUN, *[None] * 3, "", ""])
+                verdict, why = each.verdict, each.failure
+                lines.append([each.row, each.column, None, None, theirs, None, None, verdict, *[None] * 3, "", why])
                 continue
             why = each.why if each.verdict == "explained" else ""
             lines.append(
@@ -166,7 +167,7 @@ _INTRO = {3: _FIRST, 4: "As Table 3.", 5: "As Table 3.", 6: "As Table 3."}
 # --- all variants ------------------------------------------------------------------------------------------
 
 
-def variant_table(found: Cells, kernel: str, names: Sequence[str], *, nested: bool) -> Table:
+def variant_table(found: Cells, failures: Failures, kernel: str, names: Sequence[str], *, nested: bool) -> Table:
     """Return the accuracies of every method on every set of some, best of the grid or nested."""
     chosen = [m for m in methods() if any((d, kernel, m) in found for d in names)]
     rows: list[list[Entry]] = []
@@ -174,7 +175,10 @@ def variant_table(found: Cells, kernel: str, names: Sequence[str], *, nested: bo
         row: list[Entry] = [sets.LABELS[dataset]]
         for method in chosen:
             cell = found.get((dataset, kernel, method))
-            row.append(NOT_RUN if cell is None else cell.nested if nested else cell.accuracy)
+            if cell is None:
+                row.append(FAILED if (dataset, kernel, method) in failures else NOT_RUN)
+            else:
+                row.append(cell.nested if nested else cell.accuracy)
         rows.append(row)
     kind = "two classes" if names[0] in sets.TWO_CLASS else "several classes"
     how = "nested" if nested else "best of the grid"
@@ -250,9 +254,9 @@ def friedman_table(found: Cells) -> Table:
     return Table(
         "Do the methods differ?",
         "Friedman's test of nested accuracies, corrected for ties, and Iman and Davenport's F; CD is Nemenyi's "
-        "critical difference of average ranks at 5 %. Nothing missing is ranked: where not all was run, the methods run "
-        "on fewest sets are left out as far as that leaves more results to rank, then the sets that lack one of the "
-        "others; both are named.",
+        "critical difference of average ranks at 5 %. Nothing missing or failed is ranked: where not all was run, the "
+        "methods run on fewest sets are left out as far as that leaves more results to rank, then the sets that lack "
+        "one of the others; both are named.",
         ["compared", "methods", "sets", "chi2", "p", "F", "p of F", "CD", "meaning"],
         rows,
         decimals=2,

@@ -80,7 +80,7 @@ def _stage(slice_: Slice) -> int:
     if linear and svm:  # LIBSVM takes long at a large C
         if paper and samples > 1000 and (asked or samples > 4000):
             return 5 if family(slice_.dataset) == "two" or slice_.dataset == "cmc" else 3
-        return 6 if not paper and samples > 800 else 0 if paper and not asked else 1
+        return 6 if not paper and samples > 500 else 0 if paper and not asked else 1
     if linear:
         return 0 if paper and not asked else 1
     if paper and svm:
