@@ -454,7 +454,11 @@ def test_a_run_continues_from_the_table_alone(built, tiny, tmp_path):
     shutil.copy(built[0] / "paper.csv", tmp_path / "paper.csv")
     build(tmp_path, on_progress=lambda done, total, name: pytest.fail("run again") if name else None)
     assert written(tmp_path) == built[1]
-    # of another version of the data or the code nothing is taken
+    # of another version of the data, the code or the table nothing is taken
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "paper.csv").write_text("dataset,kernel\niris,linear\n")
+    build(tmp_path / "old", time_limit=0.0)
+    assert results.read_csv(tmp_path / "old" / "paper.csv").empty
     table = results.read_csv(tmp_path / "paper.csv")
     results.write_csv(table.assign(key="0" * 24), tmp_path / "other.csv")
     with Store(tmp_path / "fresh" / FILE) as store:

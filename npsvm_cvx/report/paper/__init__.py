@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Set
 from pathlib import Path
 
@@ -56,7 +57,8 @@ def build(
     tidy = out / "paper.csv"
     with Store(out / FILE) as store:
         if tidy.is_file():
-            results.take_over(tidy, slices, store)
+            with contextlib.suppress(NPSVMError):  # another version's table, of which nothing could be used
+                results.take_over(tidy, slices, store)
         results.gather(slices, store, by_joblib(jobs, backend, scheduler), on_progress, time_limit)
         table = results.frame(slices, store)
     results.write_csv(table, tidy)
