@@ -291,7 +291,7 @@ def written(out):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(paper.figures, "draw", lambda *_: [])
         paper.write(out, protocol.QUICK)
-    names = ("paper.csv", "README.md", "index.html", "tables.tex")
+    names = ("paper.csv", "cells.csv", "README.md", "index.html", "tables.tex")
     return {name: (out / name).read_bytes() for name in names}
 
 
@@ -352,6 +352,15 @@ def test_the_page_loads_nothing_and_is_well_formed(built):
     checker = Checker()
     checker.feed(text)
     assert checker.open_tags == []
+
+
+def test_every_cell_is_in_the_csv(built):
+    table = pd.read_csv(built[0] / "cells.csv").set_index(["dataset", "kernel", "method"])
+    assert len(table) == 8 + 3 * 4 * 2
+    row = table.loc["iris", "rbf", "svm"]
+    assert row["table"] == "Table 6, Iris, 1-v-1"
+    assert row["paper"] == 98.93
+    assert row["optimism"] == pytest.approx(row["accuracy"] - row["nested"], abs=1e-3)
 
 
 def test_a_missing_cell_is_never_ranked_or_counted(built, tiny):

@@ -66,12 +66,13 @@ def build(
 
 
 def write(out: Path, chosen: protocol.Protocol) -> Path:
-    """Write figures, Markdown, HTML and LaTeX from the tidy table in ``out``, and return the HTML file's path."""
+    """Write figures, Markdown, HTML, LaTeX and the cells as CSV from the tidy table in ``out``, and return the HTML file's path."""
     table = results.read_csv(out / "paper.csv")
     found = cells.of(table, chosen)
     failed = cells.failures(table)
     rows = cells.beside(found, failed, experiments.explanations(found, table))
     report = summary.report(rows, found, failed, table, chosen)
+    render.csv(cells.frame(found, rows), out / "cells.csv", "%.6g")
     pictures = figures.draw(rows, found, table, out)
     try:
         (out / "tables.tex").write_text(latex.document(report.title, report.tables), encoding="utf-8")

@@ -6,7 +6,7 @@ Knows the tidy table and the paper's figures.  Must not know how anything is run
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,6 +112,27 @@ def _cell(rows: pd.DataFrame) -> Cell:
         float(np.mean([each["seconds"] for each in slices])),
         sum(each["late"] for each in slices) / sum(each["trained"] for each in slices),
     )
+
+
+def frame(found: Cells, rows: Sequence[Beside]) -> pd.DataFrame:
+    """Return every cell as a line of a table, with the paper's figure where it has one."""
+    theirs = {(row.dataset, row.kernel, row.method): row for row in rows}
+    lines = []
+    for (dataset, kernel, method), cell in found.items():
+        row = theirs.get((dataset, kernel, method))
+        known = row is not None and not math.isnan(row.theirs)
+        lines.append(
+            {
+                **{"dataset": dataset, "kernel": kernel, "method": method},
+                **{name: value for name, value in cell.__dict__.items() if name != "late"},
+                "optimism": cell.optimism,
+                "standard_error": cell.error,
+                "table": f"Table {row.table}, {row.row}, {row.column}" if row else "",
+                "paper": row.theirs if row else math.nan,
+                "verdict": row.verdict if row and known else "",
+            }
+        )
+    return pd.DataFrame(lines)
 
 
 def _sd(values: Any) -> float:
