@@ -66,7 +66,7 @@ def build(
 
 
 def write(out: Path, chosen: protocol.Protocol) -> Path:
-    """Write figures, Markdown, HTML, LaTeX and the cells as CSV from the tidy table in ``out``, and return the HTML file's path."""
+    """Write the report from the tidy table in ``out``: figures, Markdown, HTML, LaTeX, cells; return the HTML file."""
     table = results.read_csv(out / "paper.csv")
     found = cells.of(table, chosen)
     failed = cells.failures(table)
