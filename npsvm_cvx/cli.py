@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import json
 import math
 import os
@@ -35,12 +36,14 @@ if TYPE_CHECKING:
 
     from .compile import BoxLP, BoxQP, Coefficients
     from .modeling import Formulation
+    from .store import Store
     from .verification import Verification
 
 REPORTS = {
     "verification": "npsvm_cvx.report.verification",
     "losses": "npsvm_cvx.report.losses",
     "performance": "npsvm_cvx.report.performance",
+    "paper": "npsvm_cvx.report.paper",
 }
 """The kinds of report and the module that builds each."""
 
@@ -589,6 +592,16 @@ def report(
             metavar="DATA", help="With losses: a set's name or a table whose last column is the label; repeatable."
         ),
     ] = None,
+    hours: Annotated[
+        float | None,
+        typer.Option(metavar="H", min=0.0, help="Begin nothing after so long; the rest is shown as not run (paper)."),
+    ] = None,
+    backend: Annotated[
+        str | None, typer.Option(metavar="NAME", help="loky, or dask for the machines of a cluster (paper).")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Of the Dask cluster, such as tcp://host:8786.")
+    ] = None,
 ) -> None:
     """Build a report to read: HTML, Markdown, CSV, figures.
 
@@ -605,9 +618,16 @@ def report(
         what = f"FILE={files[0]!r}" if files else "--data"
         raise NPSVMError(f"{what}: report {kind} takes no files or data; report losses does.")
     folder = (out or Path(f"report-{kind}")).expanduser()
+    given = {"backend": backend, "scheduler": scheduler, "time_limit": None if hours is None else 3600 * hours}
+    own = {name: value for name, value in given.items() if value is not None}
+    build = module.build
+    for name in own:
+        if name not in inspect.signature(build).parameters:
+            option = "hours" if name == "time_limit" else name
+            raise NPSVMError(f"--{option} is for reports that have it, such as paper; found kind={kind!r}.")
     _check_writable(folder)
     with Bar(every=5.0) as progress:
-        page = Path(module.build(folder, quick=quick, jobs=jobs or _processors(), on_progress=progress, **asked))
+        page = Path(build(folder, quick=quick, jobs=jobs or _processors(), on_progress=progress, **asked, **own))
     answer = _answer(folder)
     if answer:
         emit(Text(answer))
@@ -638,6 +658,65 @@ def _answer(folder: Path) -> str:
             if paragraph.strip() and not paragraph.lstrip().startswith("#"):
                 return " ".join(paragraph.split())
     return ""
+
+
+stores = typer.Typer(
+    help="See, tidy and export the results that a report saved.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+app.add_typer(stores, name="store")
+_Where = Annotated[Path, typer.Argument(metavar="WHERE", help="A report's folder, or its results.sqlite.")]
+
+
+def _store(where: Path) -> Store:
+    from .housekeeping import store_path
+    from .store import Store
+
+    return Store(store_path(where.expanduser()), create=False)
+
+
+@stores.command()
+def ls(where: _Where) -> None:
+    """List what a store holds, by kind."""
+    from .housekeeping import overview
+
+    with _store(where) as store:
+        groups = overview(store)
+    table = plain_table("results of", "how many", "kB", "last saved", right=("how many", "kB"))
+    for group in groups:
+        table.add_row(group.what, f"{group.results:,}", f"{group.size / 1000:,.1f}", group.last)
+    emit(table if groups else Text("nothing"))
+
+
+@stores.command()
+def gc(
+    where: _Where,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many there are.")] = False,
+) -> None:
+    """Drop results that no report of this version would look for."""
+    from .housekeeping import unused
+
+    with _store(where) as store:
+        keys = unused(store)
+        rest = len(store.keys()) - len(keys)
+        if not dry_run:
+            store.drop(keys)
+    emit(Text(f"{'would drop' if dry_run else 'dropped'} {len(keys):,} results, kept {rest:,}"))
+
+
+@stores.command()
+def export(
+    where: _Where,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="A .csv or .json file to write.")],
+) -> None:
+    """Write all results as CSV or JSON."""
+    from .housekeeping import export as write
+
+    with _store(where) as store:
+        count = write(store, out.expanduser())
+    emit(Text(f"wrote {count:,} results to {out}"))
 
 
 @app.command()

@@ -30,7 +30,7 @@ from .working_set import minimise
 
 _PROBES = ((1.0, 1.0), (0.125, 32.0), (4.0, 0.5))
 _ALIKE = 1e-9  # relative difference of what three probes say of a family
-_LARGE = 2**17  # entries of a class's margin rows from which the working set of one setting beats sweeps over all
+_LARGE = 2**19  # entries of a class's margin rows from which the working set of one setting beats sweeps over all
 
 
 @dataclass(frozen=True)

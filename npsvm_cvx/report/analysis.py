@@ -19,13 +19,18 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table; ``digits`` names the columns whose figures are digits of accuracy, drawn as such."""
+    """A titled table.
+
+    ``digits`` names the columns whose figures are digits of accuracy, drawn as such; ``decimals`` is how many places
+    a figure is shown with.
+    """
 
     title: str
     intro: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     digits: frozenset[str] = frozenset()
+    decimals: int = 1
 
 
 @dataclass(frozen=True)

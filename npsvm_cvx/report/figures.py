@@ -28,11 +28,15 @@ _COLOURS = dict(zip(("clarabel", "osqp", "sor", "ecos", "highs", "scs"), PALETTE
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawn figure: its file name without extension, its caption, and its SVG text."""
+    """A drawn figure: its file name without extension, its caption, its SVG text, and the table that it goes before.
+
+    Without one it goes before all of them.
+    """
 
     name: str
     caption: str
     svg: str
+    before: str = ""
 
 
 def draw(frame: pd.DataFrame, out: Path) -> list[Picture]:
@@ -55,13 +59,13 @@ _SOLVERS = (
 )
 
 
-def save(name: str, caption: str, figure: Figure, out: Path) -> Picture:
+def save(name: str, caption: str, figure: Figure, out: Path, before: str = "") -> Picture:
     """Write a figure as SVG and PNG; return what a page shows of it."""
     svg = out / f"{name}.svg"
     figure.savefig(svg, metadata={"Date": None}, bbox_inches="tight")
     figure.savefig(out / f"{name}.png", dpi=150, bbox_inches="tight")
     text = svg.read_text(encoding="utf-8")
-    return Picture(name, caption, text[text.index("<svg") :])
+    return Picture(name, caption, text[text.index("<svg") :], before)
 
 
 def _agreement(frame: pd.DataFrame) -> Figure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from importlib.resources import files
@@ -34,16 +35,16 @@ def csv(frame: pd.DataFrame, path: Path, digits: str) -> None:
         raise NPSVMError(f"{path.parent} cannot be written: {error.strerror or error}.") from error
 
 
-def text(cell: Cell) -> str:
-    """Return a cell as text: digits with one decimal, a missing figure as two dashes.
+def text(cell: Cell, decimals: int = 1) -> str:
+    """Return a cell as text: a figure with so many decimals, a missing one as two dashes.
 
-    >>> text(9.26), text(None), text(1234), text("--")
-    ('9.3', '--', '1,234', '--')
+    >>> text(9.26), text(9.26, 2), text(None), text(float("nan")), text(1234), text("--")
+    ('9.3', '9.26', '--', '--', '1,234', '--')
     """
     if cell is None:
         return "--"
     if isinstance(cell, float):
-        return f"{cell:.1f}"
+        return "--" if math.isnan(cell) else f"{cell:.{decimals}f}"
     if isinstance(cell, int):
         return f"{cell:,}"
     return cell
@@ -53,15 +54,21 @@ def markdown(report: Report, pictures: Sequence[Picture]) -> str:
     """Return the report as Markdown, the answer first."""
     parts = [f"# {report.title}", report.answer]
     parts.append("\n".join(f"- {label}: {value}" for label, value in report.facts))
-    parts += [f"![{_markdown_escape(p.caption)}]({p.name}.png)\n\n*{_markdown_escape(p.caption)}*" for p in pictures]
+    parts += [_markdown_picture(picture) for picture in pictures if not picture.before]
     for table in report.tables:
         parts.append(f"## {table.title}")
+        parts += [_markdown_picture(picture) for picture in pictures if picture.before == table.title]
         if table.intro:
             parts.append(table.intro)
         parts.append(_markdown_table(table))
     parts.append("## How to read this\n\n" + "\n".join(f"- {note}" for note in report.notes))
     parts.append("## How it was made\n\n" + "\n".join(f"- {label}: {value}" for label, value in report.setup))
     return "\n\n".join(parts) + "\n"
+
+
+def _markdown_picture(picture: Picture) -> str:
+    caption = _markdown_escape(picture.caption)
+    return f"![{caption}]({picture.name}.png)\n\n*{caption}*"
 
 
 def _markdown_table(table: Table) -> str:
@@ -72,7 +79,7 @@ def _markdown_table(table: Table) -> str:
         "| " + " | ".join(_markdown_escape(c) for c in table.columns) + " |",
         "|" + "|".join("---:" if r else "---" for r in right) + "|",
     ]
-    lines += ["| " + " | ".join(_markdown_escape(text(c)) for c in row) + " |" for row in table.rows]
+    lines += ["| " + " | ".join(_markdown_escape(text(c, table.decimals)) for c in row) + " |" for row in table.rows]
     return "\n".join(lines)
 
 

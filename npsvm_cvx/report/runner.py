@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence, Set
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import cache
 from multiprocessing import get_context, parent_process
@@ -14,7 +16,10 @@ from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from joblib import Parallel, delayed, parallel_config
+
 from .. import datasets
+from ..errors import NPSVMError, unknown
 from ..store import Store
 
 Progress = Callable[[int, int, str], None]
@@ -88,42 +93,152 @@ def collect(
     alone : bool
         A new process for every task, so that none inherits memory or warm caches.
     """
-    found: dict[str, Any] = {}
-    todo: list[_T] = []
-    keys = [task.key for task in work]
-    for task, key in zip(work, keys, strict=True):
-        value = store.get(key)
-        if value is None:
-            todo.append(task)
-        else:
-            found[key] = value
+    complete(work, run, store, in_processes(jobs, alone=alone), on_progress)
+    for task in work:
+        yield from store.get(task.key)
+
+
+def complete(
+    work: Sequence[_T],
+    run: Callable[[_T], Any],
+    store: Store,
+    spread: Spread,
+    on_progress: Progress | None = None,
+    *,
+    time_limit: float | None = None,
+) -> bool:
+    """Do the tasks that the store does not have, saving each result the moment it exists; return whether all are done.
+
+    Parameters
+    ----------
+    work : sequence of tasks
+    run : callable
+        Does one; must be importable by name.
+    store : Store
+        Looked at again before each task starts: another run on it may have done that one meanwhile.
+    spread : callable
+        :func:`in_processes` or :func:`by_joblib`.
+    on_progress : callable (done, total, name), optional
+    time_limit : float, optional
+        Seconds after which no further task starts.
+    """
+    begin = time.monotonic()
+    there = store.keys()
+    todo = [task for task in work if task.key not in there]
     done = len(work) - len(todo)
     if on_progress:
         on_progress(done, len(work), "")
+    elsewhere = 0
+
+    def fresh() -> Iterator[_T]:
+        nonlocal elsewhere
+        for task in todo:
+            if time_limit is not None and time.monotonic() - begin >= time_limit:
+                return
+            if store.get(task.key) is None:
+                yield task
+            else:
+                elsewhere += 1
+
     if todo:
+        for task, value in spread(run, fresh()):
+            about = getattr(task, "about", {"report": run.__module__.rpartition(".")[2], "task": task.name})
+            store.put(task.key, value, about=about)
+            done += 1
+            if on_progress:
+                on_progress(done + elsewhere, len(work), task.name)
+    return done + elsewhere == len(work)
+
+
+class Spread(Protocol):
+    """A way to have tasks done: yields each with its result, in whatever order they end."""
+
+    def __call__(self, run: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]: ...  # noqa: D102
+
+
+def in_processes(jobs: int, *, alone: bool = False) -> Spread:
+    """Return a spread over worker processes of this machine, which end when this process does."""
+
+    def spread(run: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         # spawned, not forked: BLAS and numba threads do not survive a fork
         with ProcessPoolExecutor(
-            min(jobs, len(todo)),
+            jobs,
             mp_context=get_context("spawn"),
             initializer=_end_with_parent,
             max_tasks_per_child=1 if alone else None,
         ) as pool:
-            pending: dict[Future[list[dict[str, Any]]], _T] = {pool.submit(run, task): task for task in todo}
+            pending: dict[Future[Any], Any] = {pool.submit(run, task): task for task in tasks}
             try:
                 while pending:
                     ready, _ = wait(pending, return_when=FIRST_COMPLETED)
                     for future in ready:
-                        task = pending.pop(future)
-                        found[task.key] = future.result()
-                        store.put(task.key, found[task.key])
-                        done += 1
-                        if on_progress:
-                            on_progress(done, len(work), task.name)
+                        yield pending.pop(future), future.result()
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-    for key in keys:
-        yield from found[key]
+
+    return spread
+
+
+def by_joblib(jobs: int, backend: str = "loky", scheduler: str | None = None) -> Spread:
+    """Return a spread by joblib: worker processes of this machine, or those of a Dask cluster.
+
+    Parameters
+    ----------
+    jobs : int
+        Tasks at a time; with "dask" the cluster decides.
+    backend : str
+        "loky" or "dask".
+    scheduler : str, optional
+        The address of a Dask scheduler; for "dask".
+
+    Raises
+    ------
+    NPSVMError
+        Another backend, a scheduler where there is none to have or none where one is needed, dask.distributed not
+        installed, or no cluster at that address.
+    """
+    if backend not in ("loky", "dask"):
+        raise unknown("backend", backend, ("loky", "dask"))
+    if (backend == "dask") != (scheduler is not None):
+        raise NPSVMError(
+            "scheduler: backend='dask' needs the address of a scheduler, such as tcp://127.0.0.1:8786."
+            if scheduler is None
+            else f"scheduler={scheduler!r} is for backend='dask'; found backend={backend!r}."
+        )
+
+    def spread(run: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        with _cluster(scheduler) if scheduler is not None else contextlib.nullcontext():
+            ahead = jobs if backend == "loky" else 8 * jobs  # a cluster may have more workers than this machine
+            with parallel_config(backend=backend, n_jobs=jobs):
+                yield from Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=ahead)(
+                    delayed(_with_task)(run, task) for task in tasks
+                )
+
+    return spread
+
+
+def _with_task(run: Callable[[Any], Any], task: Any) -> tuple[Any, Any]:
+    return task, run(task)
+
+
+@contextlib.contextmanager
+def _cluster(scheduler: str) -> Iterator[None]:
+    """Connect to a Dask cluster; joblib's backend uses the current client."""
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise NPSVMError("backend='dask' needs dask.distributed: pip install \"npsvm-cvx[distributed]\".") from error
+    try:
+        client = Client(scheduler, timeout="10s")
+    except (OSError, TimeoutError, ValueError) as error:
+        raise NPSVMError(
+            f"scheduler={scheduler!r}: no Dask scheduler answers there ({type(error).__name__})."
+        ) from error
+    try:
+        yield
+    finally:
+        client.close()
 
 
 def _end_with_parent() -> None:

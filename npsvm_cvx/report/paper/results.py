@@ -1,0 +1,160 @@
+"""Runs the report's work and keeps what it comes to: in the store, and in the tidy table from which a run continues.
+
+Knows units, slices and the store.  Must not know of tables or figures.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from numpy.linalg import LinAlgError
+
+from ...errors import NPSVMError
+from ...store import Store
+from .. import runner
+from ..runner import Progress, Spread
+from .folds import reduce, run
+from .protocol import Slice, Unit
+
+_KEY = 24  # characters of a key in the tidy table: enough to tell any two apart
+
+
+def gather(
+    slices: Sequence[Slice],
+    store: Store,
+    spread: Spread,
+    on_progress: Progress | None = None,
+    time_limit: float | None = None,
+) -> None:
+    """Do what the store does not have, and reduce every slice whose folds are all there."""
+    keys = {slice_: slice_.key for slice_ in slices}
+    there = store.keys()
+    units = [unit for slice_ in slices if keys[slice_] not in there for unit in slice_.units()]
+    runner.complete(units, attempt, store, spread, on_progress, time_limit=time_limit)
+    summarise(slices, store)
+
+
+def attempt(unit: Unit) -> dict[str, Any]:
+    """Do one fold; what the method cannot do is its result, and is shown as failed."""
+    try:
+        return run(unit)
+    except (ValueError, ArithmeticError, LinAlgError) as error:
+        return {"failed": f"{type(error).__name__}: {' '.join(str(error).split())}"}
+
+
+def summarise(slices: Sequence[Slice], store: Store) -> None:
+    """Reduce and save every slice whose folds are all there."""
+    there = store.keys()
+    for slice_ in slices:
+        key = slice_.key
+        if key in there:
+            continue
+        units: list[Unit] = slice_.units()
+        if all(unit.key in there for unit in units):
+            found = [store.get(unit.key) for unit in units]
+            failed = next((each for each in found if "failed" in each), None)
+            store.put(key, failed or reduce(slice_, found), about=slice_.about)
+
+
+def frame(slices: Sequence[Slice], store: Store) -> pd.DataFrame:
+    """Return the tidy table: one row a slice that was run, in the order of the work."""
+    rows = []
+    for slice_ in slices:
+        key = slice_.key
+        found = store.get(key)
+        if found is not None:
+            rows.append(_row(slice_, key, found))
+    return pd.DataFrame(rows, columns=list(_COLUMNS))
+
+
+_COLUMNS = (
+    *("dataset", "kernel", "gamma", "method", "protocol", "setting", "sizes", "correct", "chosen", "curve"),
+    *("late", "trained", "seconds", "failed", "key"),
+)
+
+
+def _row(slice_: Slice, key: str, found: dict[str, Any]) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(_COLUMNS, "")
+    row |= {
+        "dataset": slice_.dataset,
+        "kernel": slice_.kernel,
+        "gamma": None if slice_.gamma is None else 2.0**slice_.gamma,
+        "method": slice_.method,
+        "protocol": slice_.protocol.name,
+        "failed": found.get("failed", ""),
+        "key": key[:_KEY],
+    }
+    if "failed" in found:
+        return row
+    return row | {
+        "setting": " ".join(f"{name}={value!r}" for name, value in found["setting"].items()),
+        "sizes": _joined(found["sizes"]),
+        "correct": _joined(found["correct"]),
+        "chosen": _joined([f"{score!r}:{count}" for score, count in found["chosen"]]),
+        "curve": _joined([repr(value) for value in found["curve"]]),
+        "late": found["late"],
+        "trained": found["trained"],
+        "seconds": found["seconds"],
+    }
+
+
+_TEXT = ("setting", "sizes", "correct", "chosen", "curve", "failed", "key")
+
+
+def _joined(values: Sequence[Any]) -> str:
+    return " ".join(str(value) for value in values)
+
+
+def parsed(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the reduced result that a row of the tidy table was written from."""
+    if row["failed"]:
+        return {"failed": str(row["failed"])}
+    setting = dict(part.split("=") for part in str(row["setting"]).split())
+    chosen = [part.split(":") for part in str(row["chosen"]).split()]
+    return {
+        "setting": {name: float(value) for name, value in setting.items()},
+        "sizes": [int(value) for value in str(row["sizes"]).split()],
+        "correct": [int(value) for value in str(row["correct"]).split()],
+        "chosen": [[float(score), int(count)] for score, count in chosen],
+        "curve": [float(value) for value in str(row["curve"]).split()],
+        "late": int(row["late"]),
+        "trained": int(row["trained"]),
+        "seconds": float(row["seconds"]),
+    }
+
+
+def write_csv(table: pd.DataFrame, path: Path) -> None:
+    """Write the tidy table."""
+    try:
+        table.to_csv(path, index=False, lineterminator="\n")
+    except OSError as error:
+        raise NPSVMError(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
+def read_csv(path: Path) -> pd.DataFrame:
+    """Return a tidy table as it was written."""
+    try:
+        table = pd.read_csv(path, dtype=dict.fromkeys(_TEXT, str))
+    except (OSError, ValueError) as error:
+        raise NPSVMError(f"{path} cannot be read: {error}.") from error
+    missing = set(_COLUMNS) - set(table.columns)
+    if missing:
+        raise NPSVMError(f"{path} is no table of this report: it has no column {sorted(missing)[0]!r}.")
+    return table.fillna(dict.fromkeys(_TEXT, ""))
+
+
+def take_over(path: Path, slices: Sequence[Slice], store: Store) -> int:
+    """Put into the store what a tidy table of an earlier run has, where nothing it depends on has changed."""
+    wanted = {slice_.key[:_KEY]: slice_ for slice_ in slices}
+    there = store.keys()
+    taken = 0
+    for row in read_csv(path).to_dict("records"):
+        slice_ = wanted.get(row["key"])
+        if slice_ is not None and slice_.key not in there:
+            store.put(slice_.key, json.loads(json.dumps(parsed(row))), about=slice_.about)
+            taken += 1
+    return taken
