@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import itertools
 import json
@@ -21,6 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from .catalog import resolve
 from .checks import CHECKS, DERIVATION
@@ -220,9 +222,27 @@ def verify(
     width = scale_gamma(X) if gamma == "scale" else gamma
     if not isinstance(width, int | float) or isinstance(width, bool):
         raise NPSVMError(f"gamma={gamma!r} must be a positive number or 'scale'.")
-    rows = Rows.of(kernel, X, gamma=width)(X)
-    where = label if kernel == "linear" else f"{label}, {kernel} kernel"
-    used = scheme or chosen.scheme
+    # threads of BLAS on matrices this small wait for each other longer than they compute
+    few = threadpool_limits(1, user_api="blas") if len(X) <= _FEW_ROWS else contextlib.nullcontext()
+    with few:
+        rows = Rows.of(kernel, X, gamma=width)(X)
+        found = _found(chosen, rows, y, scheme or chosen.scheme, names, max_planes, random_state)
+    return Verification(str(chosen), label if kernel == "linear" else f"{label}, {kernel} kernel", found)
+
+
+_FEW_ROWS = 1000
+
+
+def _found(
+    chosen: Formulation,
+    rows: Array,
+    y: Array,
+    used: Scheme,
+    names: tuple[str, ...],
+    max_planes: int | None,
+    random_state: int,
+) -> list[Row]:
+    """Run every check on each class's plane, then those that need all of them, then the derivation elsewhere."""
     classes = np.unique(y)
     planes = classes[:max_planes]
     found: list[Row] = []
@@ -237,7 +257,7 @@ def verify(
     else:
         found += _whole(instances, rows, y, classes, used)
         found += _elsewhere(instances[0])
-    return Verification(str(chosen), where, found)
+    return found
 
 
 def _elsewhere(instance: Instance) -> list[Row]:
