@@ -7,11 +7,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import cache
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from .. import catalog, datasets
 from ..store import Store
 
 Progress = Callable[[int, int, str], None]
@@ -34,6 +36,31 @@ def package_digest(without: Set[str], *also: str) -> str:
     folder = Path(__file__).parent.parent
     names = sorted(path for path in folder.glob("*.py") if path.stem not in without)
     return hashlib.sha256(b"".join(path.read_bytes() for path in [*names, *map(Path, also)])).hexdigest()
+
+
+@cache
+def verifier_digest() -> str:
+    """Return a digest of the modules that what a verification finds depends on."""
+    return package_digest(
+        {"cli", "display", "scaffold", "estimator", "plane_classifier", "classes", "path", "baselines", "store"}
+        | {"testing", "mutation", "syntax", "defects", "location"}
+    )
+
+
+@cache
+def data_digest(name: str) -> str:
+    """Return a digest of a data set's file."""
+    return file_digest(Path(datasets.__file__).parent / "data" / f"{name}.csv.gz")
+
+
+def formulation_digest(name: str) -> str:
+    """Return a digest of a formulation's file."""
+    return file_digest(catalog._folder() / f"{name}.py")
+
+
+def file_digest(*paths: str | Path) -> str:
+    """Return a digest of files' contents."""
+    return hashlib.sha256(b"".join(Path(path).read_bytes() for path in paths)).hexdigest()
 
 
 def collect(
@@ -95,6 +122,13 @@ def collect(
                 raise
     for key in keys:
         yield from found[key]
+
+
+def part_of(on_progress: Progress | None, before: int, total: int) -> Progress | None:
+    """Return the progress of some of the tasks as progress of all: ``before`` are done, there are ``total``."""
+    if on_progress is None:
+        return None
+    return lambda done, _, name: on_progress(before + done, total, name)
 
 
 def _end_with_parent() -> None:
