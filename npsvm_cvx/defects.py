@@ -161,7 +161,7 @@ def _same_programs(one: Formulation, two: Formulation, S: Array, R: Array, rng: 
     assert first is not None
     assert second is not None
     for scale in (0.1, 1.0, 3.0):
-        z = scale * rng.normal(size=S.shape[1])
+        z: Any = scale * rng.normal(size=S.shape[1])
         if not _close(value_with_plane_fixed(first, z), value_with_plane_fixed(second, z), 1e-6):
             return False
     duals = one.program("dual", S, R), two.program("dual", S, R)
@@ -237,8 +237,8 @@ def _same_lagrangians(
         for primal, dual in zip(primals, duals, strict=True)
     ]
     for theta in sides[0][1].inside([0.3, 1.0, 3.0], rng)[1]:
-        values = [lagrangian.infimum(domain.multipliers(theta)).value for lagrangian, domain in sides]
-        if not _close(*values, 1e-6):
+        one, two = (lagrangian.infimum(domain.multipliers(theta)).value for lagrangian, domain in sides)
+        if not _close(one, two, 1e-6):
             return False
     return True
 
@@ -248,11 +248,11 @@ def _same_claims(one: Formulation, two: Formulation, S: Array, R: Array, rng: np
     if len(claims[0]) != len(claims[1]):
         return False
     for first, second in zip(*claims, strict=True):
-        z = rng.normal(size=S.shape[1])
+        z: Any = rng.normal(size=S.shape[1])
         if not (_close(first.plane(z), second.plane(z), 1e-12) and _same_side(first.of, second.of)):
             return False
-        sides = [(claim.to, claim.rows(S, R)) for claim in (first, second)]
-        if not _close(*(_other_side(to, rows, z) for to, rows in sides), 1e-6):
+        this, that = (_other_side(claim.to, claim.rows(S, R), z) for claim in (first, second))
+        if not _close(this, that, 1e-6):
             return False
     return True
 
@@ -263,7 +263,8 @@ def _other_side(to: Any, rows: tuple[Array, Array], z: Array) -> Any:
         return to(*rows)
     program = to.program("primal", *rows)
     assert program is not None
-    return [value_with_plane_fixed(program, scale * z) for scale in (0.1, 1.0, 3.0)]
+    planes: list[Array] = [scale * z for scale in (0.1, 1.0, 3.0)]
+    return [value_with_plane_fixed(program, plane) for plane in planes]
 
 
 def _same_side(one: Any, two: Any) -> bool:

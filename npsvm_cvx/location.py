@@ -8,7 +8,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from .modeling import Formulation, Framework
+from .modeling import Formulation, Program
 from .mutation import Mutant
 
 
@@ -16,67 +16,98 @@ def names_the_place(mutant: Mutant, line: str, original: Formulation) -> bool:
     """Whether the first line of a diagnosis names where the mutant differs from the original.
 
     A duality check sees a primal and a dual that disagree, never which of them is wrong; so a place and its mirror
-    image, the part of the other problem that the same edit would have to change, count alike.  The line, up to its
-    consequences in brackets, must hold, for a mistake in
+    image, the part of the other problem that would have to change with it, count alike.  What the line says, up to its
+    consequences in brackets, must name, for a mistake in
 
-    ============================  ====================================================================================
-    the primal's objective        the word objective, or a variable of the term touched (``along xi``)
-    a primal constraint [c]       ``[c]``; or a variable of the term touched; or the mirror of that term: ``a'Qa`` or
-                                  the recovery, of one in the plane; ``e'a`` or the constant, of a number; a bound, of one in a slack
-    the primal's plane            the plane or its recovery
-    the dual's objective          the dual objective
-    a dual constraint [c]         ``[c]``; or the dual's domain or bounds, without naming another of its constraints
-    the multiplier of [c]         ``[c]``, or a variable of that constraint
-    the recovery                  the recovery, or the plane declared by the dual
-    a loss or its conjugate       the loss or the conjugate; of the conjugate, its value or its domain as the case is
-    a claimed reduction           that claim
-    what makes a file unusable    the method
-    ============================  ====================================================================================
+    ==========================  ======================================================================================
+    the primal's objective      the objective; a variable of the term touched (``along xi``); of a term in a slack, a
+                                bound on the multiplier of a constraint that holds that slack
+    a primal constraint [c]     ``[c]``; a variable of the term touched; or that term's mirror image: ``a'Qa`` or the
+                                recovery, of a term in the plane; ``e'a`` or the constant, of a number; a bound as
+                                above, of a term in a slack
+    the primal's plane          the plane or its recovery
+    the dual's objective        the dual objective
+    a dual constraint [c]       ``[c]``; or the dual's domain, and no other of its constraints
+    the multiplier of [c]       ``[c]``, or a variable of that constraint
+    the recovery                the recovery, or the plane declared by the dual
+    a loss                      the loss or its conjugate
+    a conjugate                 its value or its domain, as the case is
+    a claimed reduction         that claim
+    a file made unusable        the method
+    ==========================  ======================================================================================
+
+    Parameters
+    ----------
+    mutant : Mutant
+    line : str
+        The diagnosis's first line.
+    original : Formulation
+        What the mutant was made from.
     """
     text = line.split(" (and so ")[0]
-    place, named = mutant.place, set(re.findall(r"\[([^\]]+)\]", line.split(" (and so ")[0]))
-    form = place.split()[0]
-    own = set(re.findall(r"\[([^\]]+)\]", place))
-    program = _program(original, "primal")
-    dual = _program(original, "dual")
+    named, own = _brackets(text), _brackets(mutant.place)
+    form = mutant.place.split()[0]
     method = {"recovery": "dual", "multipliers": "dual", "loss": "value"}.get(form, form)
-    if re.search(rf"\b\w+\.{method}\b", text) and not re.search(r"\b(objective|domain|recovery):", text):
-        return True  # unusable, and the sentence names the method
-    if own & named:
+    if own & named or re.match(rf"\w+\.{method}\b", text):
         return True
     if form == "reduction":
         return any(claim.claim in text for claim in original.reductions())
-    if form in ("loss", "conjugate"):
-        wanted = r"\b(loss|conjugate)\b" if form == "loss" else rf"\b{place}\b"
-        return re.search(wanted, text) is not None
-    if place == "recovery" or place == "primal plane":
-        return re.search(r"\brecovery\b|\bplane\b", text) is not None
-    if place == "dual objective":
-        return "dual objective" in text
+    if form == "loss":
+        return _has(text, "loss", "conjugate")
+    if form == "conjugate":
+        return _has(text, mutant.place)
+    if mutant.place in ("recovery", "primal plane"):
+        return _has(text, "recovery", "plane")
+    if mutant.place == "dual objective":
+        return _has(text, "dual objective")
+    primal, dual = _program(original, "primal"), _program(original, "dual")
+    assert primal is not None
     if form == "dual":
-        others = named & (set(dual.constraints) if dual is not None else set())
-        return re.search(r"\bdual domain\b|\bbound\b", text) is not None and not others
+        return _has(text, "dual domain", "bound") and not named & set(dual.constraints if dual else ())
     if form == "multipliers":
-        inside = {v.name() for c in own if c in program.constraints for v in program.constraints[c].variables()}
-        return any(_mentions(text, name) for name in inside)
-    if any(_mentions(text, name) for name in mutant.touched):
+        inside = {v.name() for c in own & set(primal.constraints) for v in primal.constraints[c].variables()}
+        return _along(text, inside)
+    return _in_primal(mutant, text, named, primal, dual)
+
+
+def _in_primal(mutant: Mutant, text: str, named: set[str], primal: Program, dual: Program | None) -> bool:
+    touched = set(mutant.touched)
+    if _along(text, touched) or _bounds(touched, primal, dual) & named:
         return True
-    if place == "primal objective":
-        return re.search(r"\bobjective\b", text) is not None
-    plane = {v.name() for v in program.plane.variables()} if isinstance(program.plane, cp.Expression) else set()
-    if not mutant.touched:
-        return re.search(r"e'a|\bconstant\b", text) is not None
-    if plane & set(mutant.touched):
-        return "a'Qa" in text or re.search(r"\brecovery\b", text) is not None
-    return re.search(r"\bbound\b", text) is not None
+    if mutant.place == "primal objective":
+        return _has(text, "objective")
+    if not touched:
+        return _has(text, "e'a", "constant")
+    plane = {v.name() for v in primal.plane.variables()} if isinstance(primal.plane, cp.Expression) else set()
+    return bool(plane & touched) and _has(text, "a'Qa", "recovery")
 
 
-def _mentions(text: str, variable: str) -> bool:
-    return re.search(rf"\b(along|variable|of) \[?{re.escape(variable)}\b", text) is not None
+def _bounds(slacks: set[str], primal: Program, dual: Program | None) -> set[str]:
+    """Return the dual's constraints on the multipliers of constraints that hold one of these slacks."""
+    if dual is None or isinstance(primal.plane, str):
+        return set()
+    slacks = slacks - {v.name() for v in primal.plane.variables()}
+    holding = [name for name, c in primal.constraints.items() if slacks & {v.name() for v in c.variables()}]
+    multipliers = {v.id for name in holding if name in dual.multipliers for v in dual.multipliers[name].variables()}
+    return {
+        name
+        for name, c in dual.constraints.items()
+        if isinstance(c, cp.constraints.nonpos.Inequality) and multipliers & {v.id for v in c.variables()}
+    }
 
 
-def _program(formulation: Formulation, form: Any) -> Any:
-    S = np.column_stack([np.eye(3), np.ones(3)])
-    if isinstance(formulation, Framework) and form == "dual" and formulation.loss.conjugate is None:
-        return None
-    return formulation.program(form, S, S)
+def _brackets(text: str) -> set[str]:
+    return set(re.findall(r"\[([^\]]+)\]", text))
+
+
+def _has(text: str, *phrases: str) -> bool:
+    return any(re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text) for phrase in phrases)
+
+
+def _along(text: str, variables: set[str]) -> bool:
+    return any(re.search(rf"\b(along|variable|of) \[?{re.escape(name)}\b", text) for name in variables)
+
+
+def _program(formulation: Formulation, form: Any) -> Program | None:
+    rows = np.column_stack([np.eye(3), np.ones(3)])
+    return formulation.program(form, rows, rows)

@@ -56,7 +56,9 @@ def replaced(node: ast.expr, old: ast.AST, new: ast.AST) -> ast.expr:
         def visit(self, at: ast.AST) -> ast.AST:
             return new if at is old else copy.copy(self.generic_visit(_shallow(at)))
 
-    return Replace().visit(node)  # type: ignore[no-any-return]
+    found = Replace().visit(node)
+    assert isinstance(found, ast.expr)
+    return found
 
 
 def _shallow(node: ast.AST) -> ast.AST:

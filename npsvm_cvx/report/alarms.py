@@ -22,7 +22,7 @@ from ..store import key_of
 from ..verification import environment, verify
 from . import runner
 
-SIZE, QUICK_SIZE = 1100, 40
+SIZE, QUICK_SIZE = 1000, 40
 MAX_ROWS, MAX_PLANES = 50, 2
 LEVELS = (2.0**-8, 2.0**-4, 1.0, 2.0**4, 2.0**8)
 """Of the ridge (C1, or what stands for it) and of C2: every grid point, the four corners among them."""

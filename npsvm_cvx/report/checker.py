@@ -261,7 +261,7 @@ def _tally(group: pd.DataFrame) -> list[Cell]:
 
 
 def _plain(value: object) -> Cell:
-    return value if isinstance(value, str) else f"{value:g}"  # type: ignore[str-format]
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 NOTES = [

@@ -58,6 +58,7 @@ def formulation_digest(name: str) -> str:
     return file_digest(catalog._folder() / f"{name}.py")
 
 
+@cache
 def file_digest(*paths: str | Path) -> str:
     """Return a digest of files' contents."""
     return hashlib.sha256(b"".join(Path(path).read_bytes() for path in paths)).hexdigest()
