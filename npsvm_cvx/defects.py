@@ -117,10 +117,11 @@ def _spoken_for(failed: Sequence[Row], line: str) -> Row:
 def same_mathematics(original: Formulation, path: Path) -> str | None:
     """Return why the file states what the original states, or None where it does not.
 
-    Compared, at three settings of the hyperparameters on random rows: the primal as a function of the plane alone (its
+    Compared, at four settings of the hyperparameters on random rows: the primal as a function of the plane alone (its
     slacks minimised out), at planes of three sizes; the dual's objective, its recovery and its multipliers, at random
     points; its domain, at random points and either side of every multiple of a hyperparameter that a bound may be; the
-    infimum of the Lagrangian, at points of the domain; and each claimed reduction, both sides.
+    infimum of the Lagrangian, at points of the domain and beyond each of its bounds; and each claimed reduction, both
+    sides.
     """
     try:
         mutated = load(path)
@@ -147,13 +148,10 @@ def same_mathematics(original: Formulation, path: Path) -> str | None:
 
 def _settings(original: Formulation) -> list[dict[str, float]]:
     start = type(original)().get_params()
-    moved = generic(original)
-    if moved is None:
-        return [start]
-    there = moved.get_params()
+    moved = [found.get_params() for reverse in (False, True) if (found := generic(original, reverse=reverse))]
     # an interval holds what lies between two of its points
-    between = {k: (v + 3 * there[k]) / 4 if isinstance(v, int | float) else v for k, v in start.items()}
-    return [start, there, between]
+    between = [{k: (v + 3 * there[k]) / 4 for k, v in start.items()} for there in moved[:1]]
+    return [start, *moved, *between]
 
 
 def _same_programs(one: Formulation, two: Formulation, S: Array, R: Array, rng: np.random.Generator) -> bool:
@@ -236,11 +234,20 @@ def _same_lagrangians(
         (Lagrangian(primal, list(dual.multipliers)), DualDomain(dual))
         for primal, dual in zip(primals, duals, strict=True)
     ]
-    for theta in sides[0][1].inside([0.3, 1.0, 3.0], rng)[1]:
-        one, two = (lagrangian.infimum(domain.multipliers(theta)).value for lagrangian, domain in sides)
+    centre, points = sides[0][1].inside([0.3, 1.0, 3.0], rng)
+    for theta in [*points, *(beyond.theta for beyond in sides[0][1].outside(centre, rng))]:
+        one, two = (_dual_function(lagrangian, domain.multipliers(theta)) for lagrangian, domain in sides)
         if not _close(one, two, 1e-6):
             return False
     return True
+
+
+def _dual_function(lagrangian: Lagrangian, multipliers: dict[str, Array]) -> float:
+    """Return the infimum, which counts as minus infinity where the multiplier of an inequality is negative."""
+    size = max(float(np.abs(m).max(initial=0.0)) for m in multipliers.values())
+    if lagrangian.most_negative(multipliers)[1] < -1e-9 * size:
+        return -np.inf
+    return lagrangian.infimum(multipliers).value
 
 
 def _same_claims(one: Formulation, two: Formulation, S: Array, R: Array, rng: np.random.Generator) -> bool:

@@ -48,7 +48,7 @@ def test_a_seeded_sample_is_caught_and_four_fifths_are_placed():
     ("name", "wanted", "words"),
     [
         # the same function of the plane, by other words: -F has the square of F
-        ("hnpsvm", {"operator": "sign", "before": "whiten(S, R, self.C1)"}, "agree with the original's at 3 settings"),
+        ("hnpsvm", {"operator": "sign", "before": "whiten(S, R, self.C1)"}, "agree with the original's at 4 settings"),
         # a multiplier that is not given stays a constraint of the infimum, and gives the same dual function
         ("l1_ls_twsvm", {"operator": "multiplier left out", "place": "multipliers [ridge]"}, "[ridge] stays"),
         # the squared hinge never uses the sign of its slack

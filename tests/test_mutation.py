@@ -164,7 +164,9 @@ def parsed(text):
     return ast.parse(text, mode="eval").body
 
 
-@pytest.mark.parametrize("text", ["a", "-a", "a - b", "a - (b - c) + -d", "-(a + b) * c - d", "a @ b / 2 - (c + d) / 4"])
+@pytest.mark.parametrize(
+    "text", ["a", "-a", "a - b", "a - (b - c) + -d", "-(a + b) * c - d", "a @ b / 2 - (c + d) / 4"]
+)
 def test_a_sum_is_the_sum_of_its_terms(text):
     # checked by evaluation: the letters are numbers, @ is written as *
     values = {"a": 2.0, "b": 3.0, "c": 5.0, "d": 7.0}

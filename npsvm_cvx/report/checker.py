@@ -266,7 +266,7 @@ def _plain(value: object) -> Cell:
 
 NOTES = [
     "A mutant is made from the syntax tree of a formulation's file; none names a variant.",
-    "Whether it changes the mathematics is decided by comparing it with its original, function by function, at three "
+    "Whether it changes the mathematics is decided by comparing it with its original, function by function, at four "
     "settings of the hyperparameters, without any check.",
 ]
 """How to read the tables, where they are a report of their own."""
