@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 REPORTS = {
     "verification": "npsvm_cvx.report.verification",
+    "checker": "npsvm_cvx.report.checker",
     "performance": "npsvm_cvx.report.performance",
 }
 """The kinds of report and the module that builds each."""

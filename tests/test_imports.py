@@ -18,11 +18,12 @@ REPORTS = sorted((PACKAGE / "report").glob("*.py"))
 # from the bottom to the top: a module may import those of earlier lines, and none of its own line or below, but for
 # what stands together in one line by design
 ORDER = [
-    ("errors",), ("terms",), ("problem",), ("linalg",), ("modeling",), ("catalog",), ("planes",), ("readers",),
-    ("datasets",), ("conic",), ("solvers",), ("certificate", "newton", "kernels"), ("sor",), ("working_set",),
+    ("errors",), ("syntax",), ("terms",), ("problem",), ("linalg",), ("modeling",), ("catalog",), ("planes",),
+    ("readers",), ("datasets",), ("conic",), ("solvers",), ("certificate", "newton", "kernels"), ("sor",), ("working_set",),
     ("interior",), ("proximal",), ("compile",), ("solution",), ("lagrangian",), ("instance",), ("evidence",),
-    ("fenchel", "claims"), ("checks",), ("verification",), ("classes",), ("path",), ("plane_classifier",),
-    ("estimator",), ("baselines",), ("store",), ("scaffold",), ("report",), ("testing",), ("display",), ("cli",),
+    ("fenchel", "claims"), ("checks",), ("verification",), ("mutation",), ("location",), ("defects",),
+    ("classes",), ("path",), ("plane_classifier",), ("estimator",), ("baselines",), ("store",), ("scaffold",),
+    ("report",), ("collection",), ("testing",), ("display",), ("cli",),
 ]  # fmt: skip
 RANK = {name: rank for rank, line in enumerate(ORDER) for name in line}
 

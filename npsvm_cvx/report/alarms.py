@@ -154,7 +154,7 @@ def coverage(done: Sequence[Task], order: int) -> float:
 
 
 def run(task: Task) -> list[dict[str, Any]]:
-    """Verify one original; return one row: how many checks had which status, and the alarm's sentence if there is one."""
+    """Verify one original; return one row: how many checks had which status, and what an alarm says."""
     begin = time.perf_counter()
     with threadpool_limits(1):
         answer = verify(

@@ -104,29 +104,33 @@ def _operators(found: pd.DataFrame) -> Table:
         by = _checks_of(hit)
         rows.append(
             [
-                str(operator), len(group), len(group) - len(real), f"{len(hit)} of {len(real)}",
-                _share(int(hit["located"].sum()), len(hit)), *(sum(name in row for row in by) for name in order),
+                str(operator),
+                len(group),
+                len(group) - len(real),
+                f"{len(hit)} of {len(real)}",
+                _share(int(hit["located"].sum()), len(hit)),
+                *(sum(name in row for row in by) for name in order),
             ]
-        )  # fmt: skip
+        )
     located = _share(int(caught["located"].sum()), len(caught))
     files = found["formulation"].nunique()
+    every = len(defects.tasks())
+    made = (
+        f"{len(found):,} mutants" if len(found) >= every else f"A seeded sample of {len(found):,} of {every:,} mutants"
+    )
     verdict = (
         f"every one of the {len(changing):,} that change the mathematics is caught"
         if len(caught) == len(changing)
         else f"{len(caught):,} of the {len(changing):,} that change the mathematics are caught"
     )
     intro = (
-        f"{len(found):,} mutants of the {files} formulation files, each the author's file with one thing wrong, verified "
-        f"as a user's file on the seeded instance: {verdict}, and the first line of the diagnosis names the right place "
-        f"for {located} of them; {len(found) - len(changing):,} are equivalent. A check's column counts the mutants for "
+        f"{made} of the {files} formulation files, each the author's file with one thing wrong, verified as a user's "
+        f"file on the seeded instance: {verdict}, and the first line of the diagnosis names the right place for "
+        f"{located} of them; {len(found) - len(changing):,} are equivalent. A check's column counts the mutants for "
         "which it fails; declaration is a file that cannot be used, refused in a sentence."
     )
-    return Table(
-        "Which check catches which defect",
-        intro,
-        ["defect", "mutants", "equivalent", "caught", "located", *order],
-        rows,
-    )
+    columns = ["defect", "mutants", "equivalent", "caught", "located", *order]
+    return Table("Which check catches which defect", intro, columns, rows)
 
 
 def _checks_of(frame: pd.DataFrame) -> pd.Series:
@@ -146,7 +150,7 @@ def _places(found: pd.DataFrame) -> Table:
     intro = (
         "A duality check sees a primal and a dual that disagree, never which is wrong: a place counts as named if the "
         "first line of the diagnosis names it, a variable of the term changed, or the term's mirror image in the other "
-        "problem. The rule is a function of the text, npsvm_cvx.location.names_the_place, and its table is its docstring."
+        "problem. The rule is a function of the text, npsvm_cvx.location.names_the_place; its docstring is its table."
     )
     return Table("Where the defects were", intro, ["place", "mutants", "equivalent", "caught", "located"], rows)
 
@@ -169,8 +173,8 @@ def _checks(found: pd.DataFrame) -> Table:
         )
     return Table(
         "What each check is worth",
-        "How many mutants fail it, for how many the diagnosis speaks of it first, how often that names the place, and how "
-        "many no other check would have caught.",
+        "How many mutants fail it, for how many the diagnosis speaks of it first, how often that names the place, and "
+        "how many no other check would have caught.",
         ["check", "catches", "speaks first", "then located", "alone"],
         rows,
     )
@@ -189,8 +193,8 @@ def _equivalent(found: pd.DataFrame) -> Table | None:
         )
     return Table(
         "Equivalent mutants",
-        "Other words for the same mathematics. Not by assertion: the file's functions were compared with the original's, "
-        "and no check was asked.",
+        "Other words for the same mathematics. Not by assertion: the file's functions were compared with the "
+        "original's, and no check was asked.",
         ["defect", "place", "count", "files", "mutants", "reason"],
         rows,
     )
@@ -234,11 +238,11 @@ def _quiet(sample: pd.DataFrame) -> list[Table]:
     intro = (
         f"{len(sample):,} verifications of the originals, {verdict}: a seeded sample that covers "
         f"{alarms.coverage(done, 2):.1%} of the pairs and {alarms.coverage(done, 3):.0%} of the triples of levels of "
-        f"formulation, data set, kernel ({', '.join(alarms.KERNELS)}), grid point (25, the corners 2^-8 and 2^8 of both "
-        f"hyperparameters among them), other hyperparameters ({', '.join(alarms.OWN)}), solver, scheme and seed; "
+        f"formulation, data set, kernel ({', '.join(alarms.KERNELS)}), grid point (25, the corners 2^-8 and 2^8 of "
+        f"both hyperparameters among them), other hyperparameters ({', '.join(alarms.OWN)}), solver, scheme and seed; "
         f"{int(sample['passed'].sum()):,} checks passed and {int(sample['failed'].sum())} failed. Each on at most "
-        f"{alarms.MAX_ROWS} rows and {alarms.MAX_PLANES} planes, with one general solver alone; {undecided} are undecided, "
-        "since that solver solved nothing accurately enough to decide by."
+        f"{alarms.MAX_ROWS} rows and {alarms.MAX_PLANES} planes, with one general solver alone; {undecided} are "
+        "undecided, since that solver solved nothing accurately enough to decide by."
     )
     columns = ["factor", "level", "verifications", "verified", "undecided", "alarms", "checks passed", "fell short"]
     rows: list[list[Cell]] = []
