@@ -19,8 +19,8 @@ REPORTS = sorted((PACKAGE / "report").glob("*.py"))
 # what stands together in one line by design
 ORDER = [
     ("errors",), ("syntax",), ("terms",), ("problem",), ("linalg",), ("modeling",), ("catalog",), ("planes",),
-    ("readers",), ("datasets",), ("conic",), ("solvers",), ("certificate", "newton", "kernels"), ("sor",), ("working_set",),
-    ("interior",), ("proximal",), ("compile",), ("solution",), ("lagrangian",), ("instance",), ("evidence",),
+    ("readers",), ("datasets",), ("conic",), ("solvers",), ("certificate", "newton", "kernels"), ("sor",),
+    ("working_set",), ("interior",), ("proximal",), ("compile",), ("solution",), ("lagrangian",), ("instance",), ("evidence",),
     ("fenchel", "claims"), ("checks",), ("verification",), ("mutation",), ("location",), ("defects",),
     ("classes",), ("path",), ("plane_classifier",), ("estimator",), ("baselines",), ("store",), ("scaffold",),
     ("report",), ("collection",), ("testing",), ("display",), ("cli",),
