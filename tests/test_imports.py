@@ -20,8 +20,8 @@ REPORTS = sorted((PACKAGE / "report").glob("*.py"))
 ORDER = [
     ("errors",), ("syntax",), ("terms",), ("problem",), ("linalg",), ("modeling",), ("catalog",), ("planes",),
     ("readers",), ("datasets",), ("conic",), ("solvers",), ("certificate", "newton", "kernels"), ("sor",),
-    ("working_set",), ("interior",), ("proximal",), ("compile",), ("solution",), ("lagrangian",), ("instance",), ("evidence",),
-    ("fenchel", "claims"), ("checks",), ("verification",), ("mutation",), ("location",), ("defects",),
+    ("working_set",), ("interior",), ("proximal",), ("compile",), ("solution",), ("lagrangian",), ("instance",),
+    ("evidence",), ("fenchel", "claims"), ("checks",), ("verification",), ("mutation",), ("location",), ("defects",),
     ("classes",), ("path",), ("plane_classifier",), ("estimator",), ("baselines",), ("store",), ("scaffold",),
     ("report",), ("collection",), ("testing",), ("display",), ("cli",),
 ]  # fmt: skip
