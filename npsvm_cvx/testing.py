@@ -273,7 +273,7 @@ def collector(data: Any = None, **options: Any) -> Callable[[Path, pytest.Collec
         """Collect formulation files, and the conftest that says they are some."""
         from .collection import CheckedFile
 
-        if file_path.name == "conftest.py":
+        if file_path.name == "conftest.py" and "npsvm_cvx" in file_path.read_text(encoding="utf-8"):
             return CheckedFile.of(parent, file_path, [("formulations", lambda: _some(file_path.parent))])
         if not is_formulation_file(file_path):
             return None

@@ -189,6 +189,7 @@ def test_a_folder_is_one_line_in_a_conftest(pytester):
     made = folder(pytester, right=RIGHT, wrong=WRONG, broken=BROKEN, empty="", _helper=BROKEN, test_own="")
     (made / "sub").mkdir()
     (made / "sub" / "right.py").write_text(RIGHT.replace("Pinball", "Another"))  # the same name, another file
+    (made / "sub" / "conftest.py").write_text("")  # somebody's own, which promises no formulations
     (made / "notes.md").write_text("no formulation")
     found = pytester.runpytest("-ra", "-p", "no:cacheprovider", "formulations")
     text = found.stdout.str()

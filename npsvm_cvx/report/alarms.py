@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from .. import catalog, datasets
 from ..modeling import Formulation, Scheme
 from ..store import key_of
-from ..verification import environment, verify
+from ..verification import verify
 from . import runner
 
 SIZE, QUICK_SIZE = 1000, 40
@@ -60,7 +60,7 @@ class Task:
             formulation=runner.formulation_digest(self.formulation),
             data=runner.data_digest(self.dataset),
             package=runner.verifier_digest(),
-            versions=environment(),
+            versions=runner.versions(),
         )
 
 

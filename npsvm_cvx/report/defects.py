@@ -14,7 +14,6 @@ from threadpoolctl import threadpool_limits
 from .. import catalog, defects
 from ..mutation import Mutant, mutants
 from ..store import key_of
-from ..verification import environment
 from . import runner
 
 QUICK_SIZE = 40
@@ -43,7 +42,7 @@ class Task:
             formulation=runner.formulation_digest(self.formulation),
             package=runner.verifier_digest(),
             judge=runner.file_digest(defects.__file__),
-            versions=environment(),
+            versions=runner.versions(),
         )
 
 

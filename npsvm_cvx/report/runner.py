@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from .. import catalog, datasets
 from ..store import Store
+from ..verification import environment
 
 Progress = Callable[[int, int, str], None]
 
@@ -45,6 +46,12 @@ def verifier_digest() -> str:
         {"cli", "display", "scaffold", "estimator", "plane_classifier", "classes", "path", "baselines", "store"}
         | {"testing", "mutation", "syntax", "defects", "location"}
     )
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions that a result depends on, asked once: keys are made by the thousand."""
+    return environment()
 
 
 @cache
