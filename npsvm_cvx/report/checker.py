@@ -195,7 +195,7 @@ def _equivalent(found: pd.DataFrame) -> Table | None:
         "Equivalent mutants",
         "Other words for the same mathematics. Not by assertion: the file's functions were compared with the "
         "original's, and no check was asked.",
-        ["defect", "place", "count", "files", "mutants", "reason"],
+        ["defect", "place", "count", "files", "edits", "reason"],
         rows,
     )
 
@@ -219,7 +219,7 @@ def _misses(found: pd.DataFrame) -> Table | None:
     return Table(
         "What the checker got wrong",
         "Escaped: it passes and is another problem. False alarm: it fails and is the same. Crashed: no sentence.",
-        ["outcome", "file", "defect", "place", "mutants", "first line"],
+        ["outcome", "file", "defect", "place", "edits", "first line"],
         rows,
     )
 
