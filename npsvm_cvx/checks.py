@@ -431,5 +431,14 @@ CHECKS = (
 )
 """Every check of one plane, in the order of the report."""
 
-DERIVATION = (dual_function, conjugate, weak_duality, strong_duality, conic_dual, plane_from_dual, sor_agreement)
+DERIVATION = (
+    dual_function,
+    conjugate,
+    weak_duality,
+    strong_duality,
+    conic_dual,
+    plane_from_dual,
+    sor_agreement,
+    reductions,
+)
 """The checks that see a mistake in the derivation, for a second setting of the hyperparameters."""

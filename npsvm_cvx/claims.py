@@ -9,10 +9,11 @@ import numpy as np
 from sklearn.base import clone
 
 from .catalog import resolve
+from .errors import NPSVMError
 from .evidence import PLANES, VALUES, Row, compare_planes, judged, relative, skipped
 from .instance import ACCURATE, Instance
 from .linalg import Array
-from .modeling import Formulation, Reduction
+from .modeling import Formulation, Reduction, _one_line
 from .solvers import ProgramSolution, solve_program
 
 
@@ -23,7 +24,13 @@ def reductions(instance: Instance) -> Iterator[Row]:
         yield skipped("reductions", "none declared")
         return
     for claim in claims:
-        yield _reduction(instance, claim)
+        try:
+            yield _reduction(instance, claim)
+        except NPSVMError:
+            raise
+        except Exception as error:  # the author's own maps and closed forms
+            what = f"{type(error).__name__}: {_one_line(error)}"
+            yield Row("reductions", float("nan"), PLANES, "fail", f"not {claim.claim}: comparing them raised {what}")
 
 
 def _reduction(instance: Instance, claim: Reduction) -> Row:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 REPORTS = {
     "verification": "npsvm_cvx.report.verification",
     "losses": "npsvm_cvx.report.losses",
+    "checker": "npsvm_cvx.report.checker",
     "performance": "npsvm_cvx.report.performance",
     "paper": "npsvm_cvx.report.paper",
 }

@@ -515,6 +515,8 @@ def _read_qp(dual: Program, bare: Program, S: Array, R: Array, rng: np.random.Ge
             balanced += 1
     constant = middle - linear * inside - curvature * inside**2 / 2
     noise = abs(middle) + abs(linear * inside) + curvature * inside**2 / 2
+    if not np.isfinite([linear, curvature, constant]).all():
+        raise NotCompilable("the dual's objective is not a finite number at its multipliers.")
     read = Coefficients(linear, curvature, lower, upper, _round(constant, noise))
     for _ in range(4):
         a: Any = inside + step * rng.uniform(-1, 1, size=n)

@@ -49,6 +49,15 @@ class Cones:
             at += 3
         return worst
 
+    def complementarity(self, s: Array, y: Array) -> float:
+        """Return the sum of ``|s_k' y_k|`` over the cones of the product: violations must not cancel against slacks."""
+        at = self.zero + self.nonneg
+        total = float(np.abs(s[:at] * y[:at]).sum())
+        for size in (*self.soc, *(3,) * self.exp):
+            total += abs(float(s[at : at + size] @ y[at : at + size]))
+            at += size
+        return total
+
 
 def _exp_violation(x: float, y: float, z: float) -> float:
     if y > 0:
@@ -67,7 +76,8 @@ class Residuals:
     """How well a pair (x, y) solves a standard form; the slack is recomputed from x, never the solver's.
 
     Each is relative: ``primal`` to the largest of |A||x|, |b|; ``stationarity`` to the largest of |P||x|, |q|, |A'||y|;
-    ``cone`` to the largest |y|; ``complementarity`` and ``gap`` to the larger of the two objective values.
+    ``cone`` to the largest |y|; ``complementarity``, summed in absolute value, and ``gap`` to the larger of the two
+    objective values.
     """
 
     primal: float
@@ -111,7 +121,7 @@ class StandardForm:
             cone=self.cones.distance(y, dual=True) / _largest(y),
             stationarity=float(np.abs(Px + self.q + Aty).max(initial=0.0))
             / _largest(abs(self.P) @ abs(x), self.q, abs(self.A.T) @ abs(y)),
-            complementarity=abs(float(slack @ y)) / value,
+            complementarity=self.cones.complementarity(slack, y) / value,
             gap=gap / value,
             primal_value=self.sign * (primal + self.offset),
             dual_value=self.sign * (dual + self.offset),

@@ -78,7 +78,7 @@ def fell_short(check: str, solution: ProgramSolution, what: str) -> Row:
         solution.error,
         ACCURATE,
         "solver",
-        f"{claim}; its residuals are {solution.error:.1e}: the solver, not the formulation",
+        f"{claim}; its error is {solution.error:.1e}: the solver, not the formulation",
         solver=solution.solver,
         seconds=solution.seconds,
         claim=solution.status,

@@ -87,6 +87,8 @@ class ProgramSolution:
         On the standard form.
     seconds : float
         The solver's call alone, without CVXPY's compilation.
+    doubt : float
+        The value's relative distance from an optimum proved by other means, where there is one.
     """
 
     solver: str
@@ -98,15 +100,19 @@ class ProgramSolution:
     sides: Mapping[str, Array] = field(default_factory=dict)
     residuals: Residuals | None = None
     seconds: float = float("nan")
+    doubt: float = 0.0
 
     @property
     def error(self) -> float:
-        """The largest relative residual, and how far the value lies from the dual's; infinite without a point."""
+        """The largest relative residual, or how far the value lies from the dual's or from what is proved.
+
+        Infinite without a point.
+        """
         if self.residuals is None or not np.isfinite(self.value):
             return float("inf")
         bound = self.residuals.dual_value
         spread = abs(self.value - bound) / max(abs(self.value), abs(bound), 1e-300)
-        return max(self.residuals.worst, spread)
+        return max(self.residuals.worst, spread, self.doubt)
 
 
 def installed(solver: str) -> bool:

@@ -261,31 +261,42 @@ def _found(
 
 
 def _elsewhere(instance: Instance) -> list[Row]:
-    """Check the derivation once more at other hyperparameters: C1 = C2 = 1 hides one written for the other."""
-    moved = generic(instance.formulation)
-    if moved is None:
-        return []
-    changed = {k: v for k, v in moved.get_params().items() if v != instance.formulation.get_params()[k]}
-    where = ", ".join(f"{name} = {value:.3g}" for name, value in changed.items())
-    there = Instance(moved, instance.S, instance.R, instance.label, instance.solvers[:1], seed=instance.seed)
-    rows = _run(there, DERIVATION)
-    return [
-        replace(row, plane=instance.label, meaning=f"{row.meaning}, at {where}") for row in rows if row.status != "skip"
-    ]
+    """Check the derivation at other hyperparameters: C1 = C2 = 1 hides one written for the other.
+
+    At two settings of opposite order, since a bound in the wrong hyperparameter binds only where that is the smaller.
+    """
+    found: list[Row] = []
+    for reverse in (False, True):
+        moved = generic(instance.formulation, reverse=reverse)
+        if moved is None:
+            continue
+        changed = {k: v for k, v in moved.get_params().items() if v != instance.formulation.get_params()[k]}
+        where = ", ".join(f"{name} = {value:.3g}" for name, value in changed.items())
+        there = Instance(moved, instance.S, instance.R, instance.label, instance.solvers[:1], seed=instance.seed)
+        found += [
+            replace(row, plane=instance.label, meaning=f"{row.meaning}, at {where}")
+            for row in _run(there, DERIVATION)
+            if row.status != "skip"
+        ]
+        if any(row.status == "fail" for row in found):
+            break
+    return found
 
 
-def generic(formulation: Formulation) -> Formulation | None:
+def generic(formulation: Formulation, *, reverse: bool = False) -> Formulation | None:
     """Return the formulation at hyperparameters with nothing in common, each inside its interval; None without any.
 
     >>> generic(resolve("nppc"))
     NPPC(C1=0.37, C2=2.3, d=0.3)
+    >>> generic(resolve("hnpsvm"), reverse=True)
+    HNPSVM(C1=2.3, C2=0.37)
     """
     try:  # from the defaults, whatever the present setting: at an extreme one the solvers' accuracy would be in the way
         moved = type(formulation)()
     except TypeError:
         moved = clone(formulation)
     start = moved.get_params(deep=True)
-    factors = itertools.cycle((0.37, 2.3, 0.6, 1.4))
+    factors = itertools.cycle((2.3, 0.37, 1.4, 0.6) if reverse else (0.37, 2.3, 0.6, 1.4))
     values = {}
     for name, value in start.items():
         if isinstance(value, int | float) and not isinstance(value, bool):

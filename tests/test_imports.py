@@ -18,14 +18,14 @@ REPORTS = sorted((PACKAGE / "report").rglob("*.py"))
 # from the bottom to the top: a module may import those of earlier lines, and none of its own line or below, but for
 # what stands together in one line by design
 ORDER = [
-    ("errors",), ("terms",), ("problem",), ("linalg",), ("formulas",), ("derivation",), ("modeling",), ("catalog",),
-    ("planes",), ("readers",), ("datasets",), ("conic",), ("solvers",), ("settings",),
+    ("errors",), ("syntax",), ("terms",), ("problem",), ("linalg",), ("formulas",), ("derivation",), ("modeling",),
+    ("catalog",), ("planes",), ("readers",), ("datasets",), ("conic",), ("solvers",), ("settings",),
     ("certificate", "newton", "kernels"), ("sor",), ("steps",), ("working_set",), ("interior",), ("proximal",),
-    ("compile",), ("solution",), ("lagrangian",), ("probe",), ("bench",),
-    ("multipliers",), ("diagnosis",), ("instance",), ("evidence",),
-    ("fenchel", "claims"), ("checks",), ("verification",), ("classes",), ("path",), ("plane_classifier",),
-    ("estimator",), ("selection", "baselines"), ("plotting",), ("store",), ("scaffold",), ("report",),
-    ("housekeeping",), ("testing",), ("display",), ("cli",),
+    ("compile",), ("solution",), ("lagrangian",), ("probe",), ("bench",), ("multipliers",), ("diagnosis",),
+    ("instance",), ("evidence",), ("fenchel", "claims"), ("checks",), ("verification",), ("mutation",), ("location",),
+    ("defects",), ("classes",), ("path",), ("plane_classifier",), ("estimator",), ("selection", "baselines"),
+    ("plotting",), ("store",), ("scaffold",), ("report",), ("housekeeping",), ("collection",), ("testing",),
+    ("display",), ("cli",),
 ]  # fmt: skip
 RANK = {name: rank for rank, line in enumerate(ORDER) for name in line}
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from npsvm_cvx.errors import NPSVMError
-from npsvm_cvx.report import analysis, render, verification
+from npsvm_cvx.report import analysis, checker, render, verification
 from npsvm_cvx.report.figures import Picture
 
 
@@ -114,6 +114,8 @@ def test_an_interrupted_run_continues(tmp_path, monkeypatch):
         for name in ("hnpsvm", "ls_twsvm", "tbsvm")
     ]
     monkeypatch.setattr(verification, "tasks", lambda quick: tasks)
+    monkeypatch.setattr(checker, "size", lambda quick: 0)
+    monkeypatch.setattr(checker, "collect", lambda *given, **options: [])
     seen = []
 
     def stop_after_one(done, total, name):

@@ -35,7 +35,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Report:
-    """What the report says, before anything decides how it looks."""
+    """What the report says, before anything decides how it looks.
+
+    The ``appendix`` is tables of another run, which :func:`render.refresh` can put into a written report anew.
+    """
 
     title: str
     answer: str
@@ -44,6 +47,7 @@ class Report:
     tables: Sequence[Table]
     notes: Sequence[str]
     setup: Sequence[tuple[str, str]] = field(default_factory=tuple)
+    appendix: Sequence[Table] = ()
 
 
 def digits(value: float) -> float | None:

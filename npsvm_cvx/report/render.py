@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
 import jinja2
@@ -14,6 +13,9 @@ import pandas as pd
 from ..errors import NPSVMError
 from .analysis import Cell, Report, Table
 from .figures import Picture
+
+BEGIN, END = "<!-- appendix -->", "<!-- end of appendix -->"
+"""What the appendix stands between, in Markdown and HTML alike."""
 
 
 def write(report: Report, pictures: Sequence[Picture], out: Path) -> Path:
@@ -56,11 +58,8 @@ def markdown(report: Report, pictures: Sequence[Picture]) -> str:
     parts.append("\n".join(f"- {label}: {value}" for label, value in report.facts))
     parts += [_markdown_picture(picture) for picture in pictures if not picture.before]
     for table in report.tables:
-        parts.append(f"## {table.title}")
-        parts += [_markdown_picture(picture) for picture in pictures if picture.before == table.title]
-        if table.intro:
-            parts.append(table.intro)
-        parts.append(_markdown_table(table))
+        parts.append(_markdown_section(table, [picture for picture in pictures if picture.before == table.title]))
+    parts += [_markdown_appendix(report.appendix)] if report.appendix else []
     parts.append("## How to read this\n\n" + "\n".join(f"- {note}" for note in report.notes))
     parts.append("## How it was made\n\n" + "\n".join(f"- {label}: {value}" for label, value in report.setup))
     return "\n\n".join(parts) + "\n"
@@ -69,6 +68,15 @@ def markdown(report: Report, pictures: Sequence[Picture]) -> str:
 def _markdown_picture(picture: Picture) -> str:
     caption = _markdown_escape(picture.caption)
     return f"![{caption}]({picture.name}.png)\n\n*{caption}*"
+
+
+def _markdown_section(table: Table, pictures: Sequence[Picture] = ()) -> str:
+    intro = [table.intro] if table.intro else []
+    return "\n\n".join([f"## {table.title}", *map(_markdown_picture, pictures), *intro, _markdown_table(table)])
+
+
+def _markdown_appendix(tables: Sequence[Table]) -> str:
+    return "\n\n".join([BEGIN, *map(_markdown_section, tables), END])
 
 
 def _markdown_table(table: Table) -> str:
@@ -93,14 +101,51 @@ def _markdown_escape(value: str) -> str:
 
 def html(report: Report, pictures: Sequence[Picture]) -> str:
     """Return the report as one HTML page with nothing to load."""
-    source = files("npsvm_cvx.report").joinpath("templates/report.html.j2").read_text(encoding="utf-8")
+    appendix = _html_appendix(report.appendix) if report.appendix else ""
+    return _environment().get_template("report.html.j2").render(report=report, pictures=pictures, appendix=appendix)
+
+
+def _html_appendix(tables: Sequence[Table]) -> str:
+    return f"{BEGIN}\n{_environment().get_template('tables.html.j2').render(tables=tables, pictures=())}{END}"
+
+
+def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+        loader=jinja2.PackageLoader("npsvm_cvx.report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
     )
     environment.filters["cell"] = text
-    environment.tests["digit_column"] = lambda column, table: column in table.digits
     environment.filters["shade"] = _shade
-    return environment.from_string(source).render(report=report, pictures=pictures)
+    return environment
+
+
+def refresh(appendix: Sequence[Table], out: Path) -> Path:
+    """Put the appendix into the written report in ``out``, in the old one's place; return the HTML file's path.
+
+    Raises
+    ------
+    NPSVMError
+        There is no report in the folder, or it cannot be written.
+    """
+    try:
+        _put(out / "README.md", _markdown_appendix(appendix) + "\n\n", "## How to read this")
+        return _put(out / "index.html", _html_appendix(appendix) + "\n", "<section><h2>How to read this")
+    except OSError as error:
+        raise NPSVMError(f"{out} holds no report that can be written: {error.strerror or error}.") from error
+
+
+def _put(path: Path, section: str, before: str) -> Path:
+    whole = path.read_text(encoding="utf-8")
+    kept = re.sub(rf"{re.escape(BEGIN)}.*?{re.escape(END)}\s*", "", whole, flags=re.DOTALL)
+    head, mark, tail = kept.partition(before)
+    if not mark:
+        raise NPSVMError(f"{path} is not a report of this kind: it holds no {before!r}.")
+    path.write_text(head + section + mark + tail, encoding="utf-8")
+    return path
 
 
 def _shade(cell: Cell) -> str:

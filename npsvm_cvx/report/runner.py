@@ -18,9 +18,10 @@ from typing import Any, Protocol, TypeVar
 
 from joblib import Parallel, delayed, parallel_config
 
-from .. import datasets
+from .. import catalog, datasets
 from ..errors import NPSVMError, unknown
 from ..store import Store
+from ..verification import environment
 
 Progress = Callable[[int, int, str], None]
 
@@ -45,15 +46,37 @@ def package_digest(without: Set[str], *also: str) -> str:
 
 
 @cache
+def verifier_digest() -> str:
+    """Return a digest of the modules that what a verification finds depends on."""
+    return package_digest(
+        {"cli", "display", "scaffold", "estimator", "plane_classifier", "classes", "path", "baselines", "store"}
+        | {"testing", "collection", "mutation", "syntax", "defects", "location"}
+        | {"selection", "plotting", "housekeeping"}
+    )
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions that a result depends on, asked once: keys are made by the thousand."""
+    return environment()
+
+
+@cache
 def data_digest(source: str) -> str:
     """Return a digest of a set that ships with the package, by its name, or of a file."""
     shipped = Path(datasets.__file__).parent / "data" / f"{source}.csv.gz"
     return file_digest(shipped if shipped.is_file() else Path(source))
 
 
-def file_digest(path: Path) -> str:
-    """Return a digest of a file's content."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def formulation_digest(name: str) -> str:
+    """Return a digest of a formulation's file."""
+    return file_digest(catalog.path_of(name))
+
+
+@cache
+def file_digest(*paths: str | Path) -> str:
+    """Return a digest of files' contents."""
+    return hashlib.sha256(b"".join(Path(path).read_bytes() for path in paths)).hexdigest()
 
 
 def plain(row: dict[str, Any]) -> dict[str, Any]:
@@ -239,6 +262,13 @@ def _cluster(scheduler: str) -> Iterator[None]:
         yield
     finally:
         client.close()
+
+
+def part_of(on_progress: Progress | None, before: int, total: int) -> Progress | None:
+    """Return the progress of some of the tasks as progress of all: ``before`` are done, there are ``total``."""
+    if on_progress is None:
+        return None
+    return lambda done, _, name: on_progress(before + done, total, name)
 
 
 def _end_with_parent() -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from ..errors import NPSVMError
 from ..solution import solve
 from ..store import Store, key_of
 from ..verification import environment, verify
-from . import analysis, figures, render, runner
+from . import analysis, checker, figures, render, runner
+from .analysis import Table
 from .runner import Progress
 
 CORNERS = ((1.0, 1.0), (2.0**-8, 2.0**8), (2.0**-8, 1.0), (1.0, 2.0**8))
@@ -56,7 +58,7 @@ class Task:
         """What the result depends on: this task, the formulation's source, the data, the package and its solvers."""
         return key_of(
             task=self.__dict__,
-            formulation=runner.file_digest(catalog.path_of(self.formulation)),
+            formulation=runner.formulation_digest(self.formulation),
             data=runner.data_digest(self.dataset),
             package=_package_digest(),
             versions=environment(),
@@ -105,17 +107,20 @@ def build(out: Path, *, quick: bool = False, jobs: int = 2, on_progress: Progres
     if jobs < 1:
         raise NPSVMError(f"jobs={jobs!r} must be at least 1.")
     work = tasks(quick)
+    total = len(work) + checker.size(quick)
     with Store(out / "results.sqlite") as store:
-        frame = pd.DataFrame(runner.collect(work, run, store, jobs, on_progress))
+        frame = pd.DataFrame(runner.collect(work, run, store, jobs, runner.part_of(on_progress, 0, total)))
+        rest = runner.part_of(on_progress, len(work), total)
+        appendix = checker.collect(store, out, quick=quick, jobs=jobs, on_progress=rest)
     for column in ("C1", "C2", "value", "tolerance", "seconds"):
         frame[column] = pd.to_numeric(frame[column])  # None and "inf" are how the store spells NaN and infinity
-    return write(frame, out, quick=quick)
+    return write(frame, out, quick=quick, appendix=appendix)
 
 
-def write(frame: pd.DataFrame, out: Path, *, quick: bool) -> Path:
-    """Write CSV, figures, Markdown and HTML from the tidy table."""
+def write(frame: pd.DataFrame, out: Path, *, quick: bool, appendix: Sequence[Table] = ()) -> Path:
+    """Write CSV, figures, Markdown and HTML from the tidy table; the appendix's tables are made from their own."""
     render.csv(_compact(frame), out / "verification.csv", "%.3g")
-    report = analysis.summarise(frame, quick=quick)
+    report = replace(analysis.summarise(frame, quick=quick), appendix=appendix)
     pictures = figures.draw(frame, out)
     return render.write(report, pictures, out)
 
