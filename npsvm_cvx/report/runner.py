@@ -68,12 +68,12 @@ def data_digest(source: str) -> str:
     return file_digest(shipped if shipped.is_file() else Path(source))
 
 
+@cache
 def formulation_digest(name: str) -> str:
     """Return a digest of a formulation's file."""
     return file_digest(catalog.path_of(name))
 
 
-@cache
 def file_digest(*paths: str | Path) -> str:
     """Return a digest of files' contents."""
     return hashlib.sha256(b"".join(Path(path).read_bytes() for path in paths)).hexdigest()
