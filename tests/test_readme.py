@@ -19,13 +19,13 @@ def test_the_gate_runs_the_set_up_commands_word_for_word():
     assert "$(block 1)" in gate
     assert "$(block 2)" in gate
     assert "report verification --quick" in PAGE.of("sh")[0]
-    assert PAGE.of("sh")[1].rstrip().endswith("pytest")
+    assert PAGE.of("sh")[1].rstrip().endswith("pytest -n auto")
 
 
 def test_console_blocks_print_what_is_shown(tmp_path):
     for text in PAGE.files:
         write(text, tmp_path)
-    assert sum(run(text, tmp_path) for text in PAGE.of("console")) == 6
+    assert sum(run(text, tmp_path) for text in PAGE.of("console")) == 7
 
 
 def test_python_sessions_print_what_is_shown(tmp_path, monkeypatch):
