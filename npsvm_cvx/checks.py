@@ -10,14 +10,15 @@ import numpy as np
 from sklearn.base import clone
 
 from .claims import invariances, reductions
-from .compile import NotCompilable, Steps
 from .diagnosis import explain_domain, explain_objective, explain_recovery, explained
 from .errors import CurvatureError
 from .evidence import PLANES, VALUES, Row, Status, compare_planes, fell_short, judged, relative, skipped
 from .fenchel import conjugate
+from .forms import Steps
 from .instance import ACCURATE, Instance
 from .linalg import Array
 from .modeling import Program
+from .reading import NotCompilable
 from .solvers import ProgramSolution, solve_program
 
 # --- what is declared ----------------------------------------------------------------------------------------

@@ -18,8 +18,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import ThreadpoolController
 
 from .certificate import Certificate, Proof
-from .compile import BoxLP, BoxQP, Compiled, Steps
 from .errors import NPSVMError
+from .forms import BoxLP, BoxQP, Compiled, Steps
 from .linalg import Array, ClassFactor, Factor, RowInverse
 from .modeling import Scheme
 from .problem import Problem, Stack, densified, is_sparse, joined, span_of

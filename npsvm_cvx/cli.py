@@ -34,7 +34,7 @@ from .errors import NPSVMError, SolverError, unknown
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .compile import BoxLP, BoxQP, Coefficients
+    from .forms import BoxLP, BoxQP, Coefficients
     from .modeling import Formulation
     from .store import Store
     from .verification import Verification
@@ -261,7 +261,8 @@ def _paragraph(label: str, text: str) -> Table:
 
 def _read_off(formulation: Formulation) -> str:
     """What compile read off the declared dual, in words."""
-    from .compile import BoxQP, Steps, compile
+    from .compile import compile
+    from .forms import BoxQP, Steps
 
     try:
         compiled = compile(formulation)

@@ -25,13 +25,15 @@ from sklearn.utils.parallel import Parallel, delayed
 from .catalog import framework_class, resolve
 from .certificate import Certificate
 from .classes import Classes, solve_classes
-from .compile import Compiled, NotCompilable, compile, disagreement
+from .compile import compile, disagreement
 from .errors import FormulationError, SolverError, unknown
+from .forms import Compiled
 from .linalg import Array
 from .modeling import Formulation, Loss, Scheme
 from .plane_classifier import PlaneClassifier, Training, available_memory
 from .planes import DISTANCES, SCHEMES, Distance, class_matrices
 from .problem import is_sparse
+from .reading import NotCompilable
 from .solution import Solution, solve
 from .solvers import SOLVERS
 

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from .compile import BoxQP, Compiled, NotCompilable, compile
+from .compile import compile
 from .conic import standard_form
+from .forms import BoxQP, Compiled
 from .lagrangian import DualDomain, Lagrangian
 from .linalg import Array
 from .modeling import Formulation, Program
+from .reading import NotCompilable
 from .solvers import ProgramSolution, solve_program, value_with_plane_fixed
 from .sor import SORResult
 from .working_set import factor_of

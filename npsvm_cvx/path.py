@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .classes import Classes, solve_classes
-from .compile import BoxQP, Coefficients, compile, same
+from .compile import compile, same
 from .errors import NPSVMError
+from .forms import BoxQP, Coefficients
 from .kernels import compiled, descend, gap_at, image
 from .linalg import Array
 from .modeling import Formulation

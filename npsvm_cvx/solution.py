@@ -16,10 +16,11 @@ from numpy.typing import ArrayLike
 
 from .catalog import resolve
 from .certificate import Certificate, Proof
-from .compile import NotCompilable, compile
+from .compile import compile
 from .errors import NPSVMError, unknown
 from .linalg import Array
 from .modeling import Formulation, Loss
+from .reading import NotCompilable
 from .solvers import SOLVERS, solution_or_raise, solve_program, value_with_plane_fixed
 from .sor import SORResult
 

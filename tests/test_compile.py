@@ -7,8 +7,10 @@ import pytest
 
 from npsvm_cvx import Formulation, Framework, Loss, Program, load
 from npsvm_cvx.catalog import resolve
-from npsvm_cvx.compile import BoxLP, BoxQP, Coefficients, NotCompilable, compile
+from npsvm_cvx.compile import compile
+from npsvm_cvx.forms import BoxLP, BoxQP, Coefficients
 from npsvm_cvx.modeling import multiplier_variable, plane_from_dual, plane_variable, slack_variable, whiten
+from npsvm_cvx.reading import NotCompilable
 from npsvm_cvx.verification import verify
 
 

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from npsvm_cvx import Framework, Loss, load
-from npsvm_cvx.compile import BoxQP, NotCompilable, compile
+from npsvm_cvx.compile import compile
 from npsvm_cvx.derivation import NotDerivable, Quadratic, derive, witness
 from npsvm_cvx.errors import CurvatureError
 from npsvm_cvx.fenchel import as_written
+from npsvm_cvx.forms import BoxQP
+from npsvm_cvx.reading import NotCompilable
 from npsvm_cvx.verification import verify
 
 INF = float("inf")

@@ -20,10 +20,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from npsvm_cvx import Framework, Loss, available, load, plane_classifier
-from npsvm_cvx.compile import NotCompilable, compile, disagreement
+from npsvm_cvx.compile import compile, disagreement
 from npsvm_cvx.errors import SolverError
 from npsvm_cvx.estimator import NPSVMClassifier
 from npsvm_cvx.planes import ZeroNormalWarning, decide
+from npsvm_cvx.reading import NotCompilable
 
 SCHEMES = ("farthest", "nearest")
 LINEAR_PROGRAM = "l1_ls_twsvm"  # planes need not be unique, and the solver is the slow one

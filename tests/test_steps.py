@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from npsvm_cvx import Framework, Loss, load, solve
-from npsvm_cvx.compile import BoxQP, Steps, compile
+from npsvm_cvx.compile import compile
+from npsvm_cvx.forms import BoxQP, Steps
 from npsvm_cvx.solvers import solve_program
 from npsvm_cvx.sor import sor
 from npsvm_cvx.steps import coordinate_steps

@@ -6,8 +6,9 @@ import pytest
 from npsvm_cvx import NPSVMClassifier, available, load, plane_classifier
 from npsvm_cvx.certificate import Proof
 from npsvm_cvx.classes import Classes, solve_classes
-from npsvm_cvx.compile import BoxQP, compile
+from npsvm_cvx.compile import compile
 from npsvm_cvx.errors import NPSVMError
+from npsvm_cvx.forms import BoxQP
 from npsvm_cvx.linalg import Factor, RowInverse
 from npsvm_cvx.problem import Problem, Stack
 from npsvm_cvx.terms import Terms

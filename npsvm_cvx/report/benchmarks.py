@@ -25,9 +25,10 @@ from sklearn.base import clone
 
 from .. import catalog, datasets, path, planes
 from ..classes import Classes, ClassPlane, solve_classes
-from ..compile import BoxQP, compile
+from ..compile import compile
 from ..errors import SolverError
 from ..estimator import NPSVMClassifier
+from ..forms import BoxQP
 from ..linalg import Array
 from ..modeling import Formulation
 from ..solution import solve

@@ -24,14 +24,16 @@ from threadpoolctl import threadpool_limits
 
 from .. import catalog, datasets, path
 from ..classes import Classes
-from ..compile import BoxQP, NotCompilable, compile
+from ..compile import compile
 from ..derivation import evaluate
 from ..errors import NPSVMError, SolverError, unknown
 from ..estimator import NPSVMClassifier
 from ..fenchel import _slopes, _supremum
+from ..forms import BoxQP
 from ..linalg import Array
 from ..modeling import Formulation, Framework, conjugate_of
 from ..planes import ZeroNormalWarning, class_matrices, decide, distances
+from ..reading import NotCompilable
 from ..solution import solve
 from ..verification import verify
 from .runner import plain

@@ -19,8 +19,8 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from .. import catalog, datasets, planes
-from ..compile import NotCompilable
 from ..errors import NPSVMError
+from ..reading import NotCompilable
 from ..solution import solve
 from ..store import Store, key_of
 from ..verification import environment, verify
