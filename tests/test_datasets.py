@@ -227,7 +227,7 @@ def test_libsvm_round_trip(tmp_path, name):
     plain = tmp_path / "plain"
     dump_svmlight_file(X, y, str(plain), zero_based=False)
     content = plain.read_bytes()
-    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    (tmp_path / name).write_bytes(gzip.compress(content, mtime=0) if name.endswith("gz") else content)
     bunch = load_file(tmp_path / name)
     np.testing.assert_allclose(bunch.data.to_numpy(), X.toarray(), rtol=1e-15)  # text with 16 digits
     assert list(bunch.target) == [str(label) for label in y]
@@ -283,7 +283,7 @@ ARFF_HEAD = "@relation t\n@attribute x numeric\n@attribute y {a,b}\n@data\n"
         ("t.csv", "x,y\n1,a\n3,4,b\n", r"Expected 2 fields in line 3.*as many fields in each row"),
         ("t.csv", "x,y\n1,é\n2,b\n".encode("latin1"), r"cannot be read \(UnicodeDecodeError.*UTF-8"),
         ("t.csv.gz", "x,y\n1,a\n2,b\n", r"cannot be read \(BadGzipFile"),
-        ("t.csv.gz", gzip.compress(b"x,y\n1,a\n2,b\n")[:-9], r"cannot be read \(EOFError"),
+        ("t.csv.gz", gzip.compress(b"x,y\n1,a\n2,b\n", mtime=0)[:-9], r"cannot be read \(EOFError"),
         ("t.csv", "x,z,y\n1,1,a\n2,-inf,b\n", r"has an infinite value in column 'z'"),
         ("t.csv", "x,y\n1,a\n2,\n3,?\n", r"target: column 'y' of .* has 2 missing labels; remove"),
         (
