@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from .catalog import available, load
     from .datasets import load_dataset, make_cross_planes, make_three_lines
     from .estimator import NPSVMClassifier
-    from .modeling import Formulation, Framework, Loss, Program, Reduction
+    from .framework import Framework, Loss
+    from .modeling import Formulation, Program, Reduction
     from .plotting import DecisionRegionDisplay
     from .selection import NPSVMClassifierCV, npsvm_path
     from .solution import solve
@@ -45,7 +46,8 @@ _HOMES = {
     "catalog": ["available", "load"],
     "datasets": ["load_dataset", "make_cross_planes", "make_three_lines"],
     "estimator": ["NPSVMClassifier"],
-    "modeling": ["Formulation", "Framework", "Loss", "Program", "Reduction"],
+    "framework": ["Framework", "Loss"],
+    "modeling": ["Formulation", "Program", "Reduction"],
     "plotting": ["DecisionRegionDisplay"],
     "selection": ["NPSVMClassifierCV", "npsvm_path"],
     "solution": ["solve"],

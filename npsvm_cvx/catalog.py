@@ -16,7 +16,8 @@ from types import ModuleType
 from typing import Any
 
 from .errors import FormulationError, NPSVMError, unknown
-from .modeling import Formulation, Framework, Loss, _kind, _one_line
+from .framework import Framework, Loss
+from .modeling import Formulation, _kind, _one_line
 
 PACKAGE = "npsvm_cvx.formulations"
 

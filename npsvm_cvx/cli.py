@@ -243,7 +243,7 @@ def show(
 def _derived(formulation: Formulation) -> list[Table]:
     """The conjugate that follows from a loss's values, where the file declares none."""
     from .fenchel import as_written
-    from .modeling import Framework
+    from .framework import Framework
 
     if not isinstance(formulation, Framework) or formulation.loss.conjugate is not None:
         return []

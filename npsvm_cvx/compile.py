@@ -28,7 +28,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .forms import BoxLP, BoxQP, Coefficients, Compiled, Steps
-from .modeling import Formulation, Framework
+from .framework import Framework
+from .modeling import Formulation
 from .reading import EXACT, NotCompilable, read
 from .solvers import value_with_plane_fixed
 

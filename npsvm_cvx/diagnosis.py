@@ -18,8 +18,9 @@ import numpy as np
 
 from .bench import Bench, Quantity, negated, without_rounding
 from .formulas import Formula, Term, plain
+from .framework import Framework
 from .linalg import Array
-from .modeling import Formulation, Framework
+from .modeling import Formulation
 from .multipliers import explain_domain
 from .probe import Metric, Multipliers, Objective, Probe
 

@@ -28,8 +28,9 @@ from .classes import Classes, solve_classes
 from .compile import compile, disagreement
 from .errors import FormulationError, SolverError, unknown
 from .forms import Compiled
+from .framework import Loss
 from .linalg import Array
-from .modeling import Formulation, Loss, Scheme
+from .modeling import Formulation, Scheme
 from .plane_classifier import PlaneClassifier, Training, available_memory
 from .planes import DISTANCES, SCHEMES, Distance, class_matrices
 from .problem import is_sparse

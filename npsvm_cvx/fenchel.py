@@ -15,9 +15,9 @@ import numpy as np
 from .derivation import NotDerivable, evaluate, written
 from .evidence import Row, judged, skipped
 from .formulas import Formula, Term, fit
+from .framework import Framework, Loss, conjugate_of
 from .instance import Instance
 from .linalg import Array
-from .modeling import Framework, Loss, conjugate_of
 
 
 def conjugate(instance: Instance) -> Iterator[Row]:

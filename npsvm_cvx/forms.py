@@ -14,8 +14,8 @@ from scipy import sparse
 
 from .certificate import Proof
 from .derivation import evaluate
+from .framework import Framework
 from .linalg import Array, Factor
-from .modeling import Framework
 from .problem import Problem, Stack, is_sparse, joined
 from .proximal import proximal_point
 from .sor import SORResult

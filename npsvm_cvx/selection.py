@@ -27,8 +27,9 @@ from sklearn.utils.validation import _check_sample_weight
 
 from .errors import NPSVMError
 from .estimator import DEFAULT, NPSVMClassifier
+from .framework import Loss
 from .linalg import Array
-from .modeling import Formulation, Loss, Scheme
+from .modeling import Formulation, Scheme
 from .path import Grid, grid
 from .plane_classifier import Training
 from .planes import Distance

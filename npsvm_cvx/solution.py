@@ -18,8 +18,9 @@ from .catalog import resolve
 from .certificate import Certificate, Proof
 from .compile import compile
 from .errors import NPSVMError, unknown
+from .framework import Loss
 from .linalg import Array
-from .modeling import Formulation, Loss
+from .modeling import Formulation
 from .reading import NotCompilable
 from .solvers import SOLVERS, solution_or_raise, solve_program, value_with_plane_fixed
 from .sor import SORResult

@@ -29,9 +29,10 @@ from .checks import CHECKS, DERIVATION
 from .datasets import as_arrays, load_dataset, stratified_subsample
 from .errors import CurvatureError, FormulationError, NPSVMError
 from .evidence import PLANES, Row
+from .framework import Loss
 from .instance import Instance
 from .linalg import Array
-from .modeling import Formulation, Loss, Scheme, _one_line
+from .modeling import Formulation, Scheme, _one_line
 from .planes import Rows, class_matrices, decide, distances, scale_gamma
 from .solvers import check_solvers
 

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from npsvm_cvx import Formulation, Framework, Loss, Program, available, load, solve
 from npsvm_cvx.catalog import framework_class, resolve
 from npsvm_cvx.errors import CurvatureError, FormulationError, NPSVMError
-from npsvm_cvx.modeling import conjugate_of
+from npsvm_cvx.framework import conjugate_of
 
 FOLDER = Path(npsvm_cvx.formulations.__file__).parent
 LOSS = '''"""A loss."""

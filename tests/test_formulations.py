@@ -20,7 +20,8 @@ from npsvm_cvx import available, load, solve
 from npsvm_cvx.catalog import resolve
 from npsvm_cvx.compile import compile
 from npsvm_cvx.forms import BoxLP, BoxQP
-from npsvm_cvx.modeling import Formulation, Framework, Loss
+from npsvm_cvx.framework import Framework, Loss
+from npsvm_cvx.modeling import Formulation
 from npsvm_cvx.planes import class_matrices
 from npsvm_cvx.solvers import solve_program
 

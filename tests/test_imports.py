@@ -19,7 +19,7 @@ REPORTS = sorted((PACKAGE / "report").rglob("*.py"))
 # what stands together in one line by design
 ORDER = [
     ("errors",), ("syntax",), ("terms",), ("problem",), ("linalg",), ("formulas",), ("derivation",), ("modeling",),
-    ("catalog",), ("planes",), ("readers",), ("datasets",), ("conic",), ("solvers",), ("settings",),
+    ("framework",), ("catalog",), ("planes",), ("readers",), ("datasets",), ("conic",), ("solvers",), ("settings",),
     ("certificate", "newton", "kernels"), ("sor",), ("steps",), ("working_set",), ("interior",), ("proximal",),
     ("forms",), ("reading",), ("compile",), ("solution",), ("lagrangian",), ("probe",), ("bench",),
     ("multipliers",), ("diagnosis",),

@@ -30,8 +30,9 @@ from ..errors import NPSVMError, SolverError, unknown
 from ..estimator import NPSVMClassifier
 from ..fenchel import _slopes, _supremum
 from ..forms import BoxQP
+from ..framework import Framework, conjugate_of
 from ..linalg import Array
-from ..modeling import Formulation, Framework, conjugate_of
+from ..modeling import Formulation
 from ..planes import ZeroNormalWarning, class_matrices, decide, distances
 from ..reading import NotCompilable
 from ..solution import solve
