@@ -114,6 +114,14 @@ def _framework_class(loss: Any) -> type[Framework]:
     for parameter in own:
         if parameter.default is inspect.Parameter.empty:
             raise FormulationError(f"{loss.__name__}: the hyperparameter {parameter.name} needs a default.")
+    try:
+        loss().get_params()
+    except AttributeError as error:
+        raise FormulationError(
+            f"{loss.__name__}.__init__ must store its arguments under their own names ({_one_line(error)})."
+        ) from None
+    except Exception:
+        pass
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
     signature = inspect.Signature(
         [

@@ -17,7 +17,7 @@ from .fenchel import conjugate
 from .forms import Steps
 from .instance import ACCURATE, Instance
 from .linalg import Array
-from .modeling import Program
+from .modeling import Program, moved_to
 from .reading import NotCompilable
 from .solvers import ProgramSolution, solve_program
 
@@ -30,7 +30,7 @@ def curvature(instance: Instance) -> Iterator[Row]:
     for factors in ((1.0, 1.0), (2**-8, 2**8), (2**8, 2**-8)):
         changed = clone(instance.formulation)
         here = {
-            name: float(value) * factors[i % 2]
+            name: moved_to(name, value, float(value) * factors[i % 2])
             for i, (name, value) in enumerate(sorted(changed.get_params(deep=False).items()))
             if isinstance(value, int | float) and not isinstance(value, bool)
         }
@@ -130,7 +130,7 @@ def _outside(instance: Instance, centre: Array) -> Iterator[Row]:
         infimum = lagrangian.infimum(multipliers)
         if infimum.value == -np.inf:
             broken.append(point.constraint)
-        elif np.isnan(infimum.value):
+        elif np.isnan(infimum.value) or lagrangian.reach() > _FINITE:  # it may well be minus infinity
             unknown.append(point.constraint)
         else:
             yield Row(
@@ -150,6 +150,9 @@ def _outside(instance: Instance, centre: Array) -> Iterator[Row]:
         yield Row("dual domain", 0.0, 0.0, "pass", f"beyond {names} the infimum is -inf or a multiplier negative")
     else:
         yield Row("dual domain", 0.0, 0.0, "pass", "no inequality bounds the multipliers, and inside all is finite")
+
+
+_FINITE = 1e6  # an entry of a minimiser larger than this is on its way to infinity
 
 
 def _along(variable: str) -> str:

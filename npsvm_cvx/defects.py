@@ -146,9 +146,12 @@ def same_mathematics(original: Formulation, path: Path) -> str | None:
     )
 
 
+_FACTORS = ((0.37, 2.3, 0.6, 1.4), (2.3, 0.37, 1.4, 0.6))
+
+
 def _settings(original: Formulation) -> list[dict[str, float]]:
     start = type(original)().get_params()
-    moved = [found.get_params() for reverse in (False, True) if (found := generic(original, reverse=reverse))]
+    moved = [found.get_params() for factors in _FACTORS if (found := generic(original, factors))]
     # an interval holds what lies between two of its points
     between = [{k: (v + 3 * there[k]) / 4 for k, v in start.items()} for there in moved[:1]]
     return [start, *moved, *between]

@@ -22,7 +22,8 @@ from .terms import Array
 
 Values = Callable[[Array], Array]
 
-_EDGES = (0.0, 0.5, 1.0, 2.0, 4.0, 1e1, 1e2, 1e3, 1e4, 1e6)  # of the intervals looked at first, on both sides of zero
+# of the intervals looked at first, on both sides of zero
+_EDGES = (0.0, 0.5, 1.0, 2.0, 4.0, 1e1, 1e2, 1e3, 1e4, 1e6)
 _SHARES = np.array([0.0, 0.5, 1.0, 0.071, 0.193, 0.309, 0.427, 0.583, 0.661, 0.829, 0.943])
 _RESOLVED = 1e-10  # width, relative to the place, of an interval that holds a bend and nothing else
 _OPEN = 96  # intervals that may hold bends at one time; more, and the loss is curved otherwise
@@ -172,7 +173,9 @@ def coupled(loss: Values) -> bool:
     t = np.array([-3.0, -0.7, 0.2, 0.9, 1.3, 5.0])
     together, alone = evaluate(loss, t), np.array([evaluate(loss, t[i : i + 1])[0] for i in range(len(t))])
     known = np.isfinite(together) & np.isfinite(alone)
-    return bool((np.abs(together - alone) > 1e-12 * np.abs(together).max(where=known, initial=0.0))[known].any())
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(together - alone)
+    return bool((apart > 1e-12 * np.abs(together).max(where=known, initial=0.0))[known].any())
 
 
 # --- the pieces of the loss --------------------------------------------------------------------------------
@@ -408,6 +411,12 @@ def _prove(loss: Values, pieces: tuple[Quadratic, ...]) -> None:
     slopes = np.gradient(value[np.argsort(t)], np.sort(t))
     size = np.maximum(np.abs(value), np.median(np.abs(slopes)) * 1e-3)
     apart = np.abs(again - value) / np.maximum(size, 1e-300)
+    far = np.concatenate([sign * 10.0 ** np.arange(6.5, 12.0) for sign in (-1.0, 1.0)])
+    beyond, ends = evaluate(loss, far), np.max([piece.conjugate(far) for piece in pieces], axis=0)
+    with np.errstate(invalid="ignore"):
+        late = np.abs(ends - beyond) > 1e-6 * np.maximum(np.abs(beyond), np.median(np.abs(slopes)))
+    if late.any() and (apart <= _PROVED).all():
+        raise NotDerivable(f"the loss bends beyond t = {float(far[late][np.argmin(np.abs(far[late]))]):.3g}.")
     if not (apart <= _PROVED).all():
         k = int(np.argmax(np.where(np.isnan(apart), np.inf, apart)))
         raise NotDerivable(

@@ -138,22 +138,36 @@ def _slopes(loss: Loss) -> tuple[float, float]:
     """The slopes of L at minus and plus infinity: the ends of the conjugate's domain."""
     ends = []
     for sign in (-1.0, 1.0):
-        t = sign * np.array([1e4, 2e4, 2e6, 4e6])
-        value = evaluate(loss.values, t)
-        near, far = (value[1] - value[0]) / (t[1] - t[0]), (value[3] - value[2]) / (t[3] - t[2])
-        # what is left of a slope beside values a million times its size is rounding
-        noise = 1e-12 * np.abs(value).max() / 1e4
-        steady = np.isfinite(far) and abs(far - near) <= 1e-3 * abs(near) + noise
-        ends.append(float(far) if steady else sign * np.inf)
-    snapped = [float(f"{e:.7g}") + 0.0 if np.isfinite(e) else e for e in ends]
-    return snapped[0], snapped[1]
+        found = sign * np.inf
+        for reach in (1e4, 1e7, 1e9):  # beyond the last bend, wherever that is
+            t = sign * np.array([reach, 2 * reach, 200 * reach, 400 * reach])
+            value = evaluate(loss.values, t)
+            with np.errstate(invalid="ignore"):
+                near, far = (value[1] - value[0]) / (t[1] - t[0]), (value[3] - value[2]) / (t[3] - t[2])
+            # what is left of a slope beside values a million times its size is rounding
+            noise = 1e-12 * np.abs(value).max() / reach
+            if np.isfinite(far) and abs(far - near) <= 1e-3 * abs(near) + noise:
+                found = float(far)
+                if abs(far - near) <= 1e-9 * abs(near) or reach == 1e4:
+                    break
+        ends.append(found)
+    return _tidied(ends[0]), _tidied(ends[1])
+
+
+def _tidied(end: float) -> float:
+    """Return a slope without the digits that are rounding; one that has as many of its own keeps them."""
+    short = float(f"{end:.7g}") + 0.0
+    return short if abs(short - end) <= 1e-11 * abs(end) else end
 
 
 def _probes(loss: Loss, low: float, high: float) -> list[float]:
     """Values of v inside the domain, on its edges, and outside; where it has no end, as far as slopes near t = 1 go."""
     around = evaluate(loss.values, np.array([-8.0, -7.0, 9.0, 10.0]))
-    left = low if np.isfinite(low) else float(around[1] - around[0])
-    right = high if np.isfinite(high) else float(around[3] - around[2])
+    with np.errstate(invalid="ignore"):
+        left = low if np.isfinite(low) else float(around[1] - around[0])
+        right = high if np.isfinite(high) else float(around[3] - around[2])
+    left = left if np.isfinite(left) else min(-1.0, right - 1.0)
+    right = right if np.isfinite(right) else max(1.0, left + 1.0)
     width = right - left or max(abs(left), 1.0)
     inside = [left + share * (right - left) for share in (0.01, 0.13, 0.37, 0.5, 0.71, 0.99)]
     edges = [e for e in (low, high) if np.isfinite(e)]
@@ -172,14 +186,28 @@ def _declared_conjugate(loss: Loss, v: float, slack: float) -> tuple[float, bool
 
 def _supremum(loss: Loss, v: float) -> float:
     """``sup_t (v t - L(t))`` by shrinking grids: the function is concave, so the best of a grid brackets it."""
-    low, high = -1e6, 1e6
     best = -np.inf
-    for _ in range(60):
+    for reach in (1e6, 1e9):
+        here, inside = _supremum_within(loss, v, reach)
+        # further out only where the supremum is there: else what grows is rounding
+        best = here if here > best + 1e-12 * reach * abs(v) or not np.isfinite(best) else best
+        if inside:
+            break
+    return best
+
+
+def _supremum_within(loss: Loss, v: float, reach: float) -> tuple[float, bool]:
+    """Return the supremum for t up to some size, and whether it is attained inside."""
+    low, high = -reach, reach
+    best, inside = -np.inf, True
+    for step in range(60):
         grid = np.linspace(low, high, 401)
-        value = v * grid - evaluate(loss.values, grid)
+        with np.errstate(invalid="ignore", over="ignore"):
+            value = v * grid - evaluate(loss.values, grid)
         at = int(np.nanargmax(value))
         best = max(best, float(value[at]))
+        inside = inside and (step > 0 or 0 < at < 400)
         low, high = grid[max(at - 1, 0)], grid[min(at + 1, 400)]
         if high - low < 1e-10:
             break
-    return best
+    return best, inside

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from .certificate import Proof
 from .derivation import evaluate
+from .errors import FormulationError
 from .framework import Framework
 from .linalg import Array, Factor
 from .problem import Problem, Stack, is_sparse, joined
@@ -214,9 +215,12 @@ class Steps:
         loss = f.loss
         known = {k: v for k, v in options.items() if k in ("tol", "max_sweeps", "time_limit", "random_state")}
         weights = f.C2 * np.broadcast_to(np.asarray(margin, dtype=float), (len(R),))
-        result = coordinate_steps(
-            factor.whiten(R), lambda t: evaluate(loss.values, t), loss.prox, np.array(weights), **known
-        )
+        try:
+            result = coordinate_steps(
+                factor.whiten(R), lambda t: evaluate(loss.values, t), loss.prox, np.array(weights), **known
+            )
+        except Exception as error:  # the file's own function
+            raise FormulationError(f"{type(loss).__name__}.prox: {type(error).__name__}: {error}") from error
         return result, factor.solve(R.T @ result.a)
 
     def proof(self, S: Array, R: Array, plane: Array, a: Array, **weights: Any) -> None:

@@ -44,8 +44,16 @@ class Loss(_Hyperparameters):
         raise FormulationError(f"{type(self).__name__} declares no value(self, t).")
 
     def values(self, t: Array) -> Array:
-        """Return the loss at numbers."""
-        return np.asarray(self.value(cp.Constant(t)).value, dtype=float)
+        """Return the loss at numbers, infinite outside the domain of CVXPY's functions."""
+        x = cp.Variable(np.shape(t))
+        x.save_value(np.asarray(t, dtype=float))  # unchecked: NaN has the loss NaN
+        expression = self.value(x)
+        found = np.array(np.broadcast_to(np.asarray(expression.value, dtype=float), np.shape(t)))
+        for constraint in getattr(expression, "domain", []):
+            side = getattr(constraint, "expr", None)  # what must not be positive
+            if side is not None and side.shape == found.shape and side.value is not None:
+                found[np.asarray(side.value) > 0] = np.inf
+        return found
 
     def pieces(self) -> tuple[Quadratic, ...]:
         """Return the pieces of the conjugate, derived from the loss's values alone.
@@ -69,7 +77,7 @@ class Loss(_Hyperparameters):
                 _DERIVED[key] = derive(self.values)
             except NotDerivable as reason:
                 _DERIVED[key] = reason
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 _DERIVED[key] = NotDerivable(
                     f"its value cannot be computed: {type(error).__name__}: {_one_line(error)}"
                 )
@@ -108,7 +116,7 @@ class Framework(Formulation):
         z, t = plane_variable(S), slack_variable(R, "t")
         try:
             losses = self.loss.value(t)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise FormulationError(
                 f"{type(self.loss).__name__}.value raised {type(error).__name__}: {_one_line(error)}"
             ) from error
@@ -181,7 +189,7 @@ def conjugate_of(loss: Loss, v: cp.Expression) -> tuple[cp.Expression, list[cp.C
     name = f"{type(loss).__name__}.conjugate"
     try:
         declared = loss.conjugate(v)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise FormulationError(f"{name} raised {type(error).__name__}: {_one_line(error)}") from error
     if not (isinstance(declared, tuple) and len(declared) == 2):
         raise FormulationError(f"{name}(v) must return (value, [constraints]); found {_kind(declared)}.")

@@ -14,6 +14,7 @@ import numpy as np
 
 from .compile import compile
 from .conic import standard_form
+from .errors import FormulationError
 from .forms import BoxQP, Compiled
 from .lagrangian import DualDomain, Lagrangian
 from .linalg import Array
@@ -130,19 +131,25 @@ class Instance:
         return self.domain.inside([s for s in scales if s > 0], np.random.default_rng(self.seed))
 
     @cached_property
+    def _by_sor(self) -> tuple[Compiled | NotCompilable, tuple[SORResult, Array] | None]:
+        try:
+            compiled = compile(self.formulation)
+            found = compiled.solve(self.S, self.R, tol=1e-10, time_limit=30.0, random_state=self.seed)
+        except NotCompilable as reason:
+            return reason, None
+        except FormulationError as error:  # a proximal map that breaks: its own check says so too
+            return NotCompilable(str(error)), None
+        return compiled, found
+
+    @property
     def compiled(self) -> Compiled | NotCompilable:
         """SOR's arrays, or why there are none."""
-        try:
-            return compile(self.formulation)
-        except NotCompilable as reason:
-            return reason
+        return self._by_sor[0]
 
-    @cached_property
+    @property
     def sor(self) -> tuple[SORResult, Array] | None:
         """SOR's result and plane."""
-        if isinstance(self.compiled, NotCompilable):
-            return None
-        return self.compiled.solve(self.S, self.R, tol=1e-10, time_limit=30.0, random_state=self.seed)
+        return self._by_sor[1]
 
     @cached_property
     def proved(self) -> float:

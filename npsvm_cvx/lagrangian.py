@@ -57,6 +57,11 @@ class Lagrangian:
             parameter.value = np.asarray(multipliers[name], dtype=float).reshape(parameter.shape)
         return self.minimum.slope(variable)
 
+    def reach(self) -> float:
+        """Return the largest entry of the last minimiser."""
+        values = [variable.value for variable in self.primal.problem.variables()]
+        return max((float(np.abs(value).max(initial=0.0)) for value in values if value is not None), default=0.0)
+
     def most_negative(self, multipliers: Mapping[str, Array]) -> tuple[str, float]:
         """Return the inequality whose multiplier is most negative, and that value (0 where none is)."""
         worst = min(

@@ -9,6 +9,7 @@ both is ones, and a plane is ``z = [w; b]`` (d,).
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
 import re
@@ -162,17 +163,30 @@ class _Hyperparameters(BaseEstimator):
     domain: ClassVar[Mapping[str, str]] = {}
 
     def check_hyperparameters(self) -> None:
-        """Raise NPSVMError, naming the hyperparameter, for a value outside its domain."""
-        for name, value in self.get_params(deep=True).items():
+        """Raise NPSVMError, naming the hyperparameter, for a value outside its domain.
+
+        One whose default is a text, a truth value or None is an option, and may be anything.
+        """
+        name = type(self).__name__
+        try:
+            values = self.get_params(deep=False)
+        except AttributeError as error:
+            raise FormulationError(
+                f"{name}.__init__ must store its arguments under their own names: {_one_line(error)}."
+            ) from None
+        for key in self.domain:
+            if key not in {"C1", "C2", *values}:
+                raise FormulationError(f"{name}: domain names {key!r}; its hyperparameters are {', '.join(values)}.")
+        for key, value in values.items():
             if isinstance(value, _Hyperparameters):
-                continue
-            if not isinstance(value, numbers.Real) or isinstance(value, bool):
-                raise NPSVMError(f"{name}={value!r} must be a real number.")
-            if not math.isfinite(value):
-                raise NPSVMError(f"{name}={value!r} must be finite.")
-            interval = {"C1": "(0, inf)", "C2": "(0, inf)", **self.domain}.get(name.rpartition("__")[2])
-            if interval is not None and not _inside(float(value), interval):
-                raise NPSVMError(f"{name}={value!r} must lie in {interval}.")
+                value.check_hyperparameters()
+            elif not self._is_option(key):
+                _check_number(key, value, {"C1": "(0, inf)", "C2": "(0, inf)", **self.domain}.get(key))
+
+    def _is_option(self, key: str) -> bool:
+        parameter = inspect.signature(type(self)).parameters.get(key)
+        default = parameter.default if parameter is not None else 0.0
+        return default is None or isinstance(default, bool | str)
 
     def variations(self, count: int = 8, random_state: int = 0) -> list[Self]:
         """Return copies at other hyperparameter values with nothing in common, each inside its interval.
@@ -188,7 +202,7 @@ class _Hyperparameters(BaseEstimator):
                     continue
                 for spread in np.linspace(1.0, 0.05, 12):
                     trial = float(value) * float(np.exp(spread * rng.uniform(-1, 1))) or spread * rng.uniform(0.1, 1.0)
-                    moved.set_params(**{name: float(f"{trial:.3g}")})
+                    moved.set_params(**{name: moved_to(name, value, float(f"{trial:.3g}"))})
                     try:
                         moved.check_hyperparameters()
                     except NPSVMError:
@@ -197,6 +211,22 @@ class _Hyperparameters(BaseEstimator):
                     break
             found.append(moved)
         return found
+
+
+def moved_to(name: str, value: Any, trial: float) -> float | int:
+    """Return another value for a hyperparameter: a whole number for one, C1 and C2 apart, since it may have to be."""
+    if not isinstance(value, numbers.Integral) or name.rpartition("__")[2] in ("C1", "C2"):
+        return trial
+    return max(round(trial), 1) if round(trial) != value else int(value) + 1
+
+
+def _check_number(name: str, value: Any, interval: str | None) -> None:
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        raise NPSVMError(f"{name}={value!r} must be a real number.")
+    if not math.isfinite(value):
+        raise NPSVMError(f"{name}={value!r} must be finite.")
+    if interval is not None and not _inside(float(value), interval):
+        raise NPSVMError(f"{name}={value!r} must lie in {interval}.")
 
 
 def _inside(value: float, interval: str) -> bool:
@@ -272,7 +302,7 @@ class Formulation(_Hyperparameters):
             program = getattr(self, form)(near, margin)
         except NPSVMError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise FormulationError(f"{where} raised {type(error).__name__}: {_one_line(error)}") from error
         if program is None and form == "dual":
             return None

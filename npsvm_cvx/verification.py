@@ -25,14 +25,17 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from .catalog import resolve
-from .checks import CHECKS, DERIVATION
+from .checks import CHECKS, DERIVATION, dual_function
+from .compile import compile
 from .datasets import as_arrays, load_dataset, stratified_subsample
 from .errors import CurvatureError, FormulationError, NPSVMError
 from .evidence import PLANES, Row
+from .fenchel import conjugate
+from .forms import BoxLP, BoxQP
 from .framework import Loss
 from .instance import Instance
 from .linalg import Array
-from .modeling import Formulation, Scheme, _one_line
+from .modeling import Formulation, Scheme, _one_line, moved_to
 from .planes import Rows, class_matrices, decide, distances, scale_gamma
 from .solvers import check_solvers
 
@@ -267,16 +270,16 @@ def _elsewhere(instance: Instance) -> list[Row]:
     At two settings of opposite order, since a bound in the wrong hyperparameter binds only where that is the smaller.
     """
     found: list[Row] = []
-    for reverse in (False, True):
-        moved = generic(instance.formulation, reverse=reverse)
-        if moved is None:
+    for factors, checks in _SETTINGS:
+        moved = generic(instance.formulation, factors)
+        if moved is None or (checks is not DERIVATION and not _exact(moved)):
             continue
         changed = {k: v for k, v in moved.get_params().items() if v != instance.formulation.get_params()[k]}
         where = ", ".join(f"{name} = {value:.3g}" for name, value in changed.items())
         there = Instance(moved, instance.S, instance.R, instance.label, instance.solvers[:1], seed=instance.seed)
         found += [
             replace(row, plane=instance.label, meaning=f"{row.meaning}, at {where}")
-            for row in _run(there, DERIVATION)
+            for row in _run(there, checks)
             if row.status != "skip"
         ]
         if any(row.status == "fail" for row in found):
@@ -284,12 +287,29 @@ def _elsewhere(instance: Instance) -> list[Row]:
     return found
 
 
-def generic(formulation: Formulation, *, reverse: bool = False) -> Formulation | None:
+# two near the defaults, of opposite order, and two far from them, where a bound such as min(C2, 10) is wrong only; far
+# away is looked at where the Lagrangian is minimised exactly, for there a solver's accuracy would be in the way
+_SETTINGS: tuple[tuple[tuple[float, ...], Sequence[Callable[[Instance], Iterable[Row]]]], ...] = (
+    ((0.37, 2.3, 0.6, 1.4), DERIVATION),
+    ((2.3, 0.37, 1.4, 0.6), DERIVATION),
+    ((1 / 61.0, 67.0, 53.0, 59.0), (dual_function, conjugate)),
+    ((67.0, 1 / 61.0, 1 / 53.0, 1 / 59.0), (dual_function, conjugate)),
+)
+
+
+def _exact(formulation: Formulation) -> bool:
+    try:
+        return isinstance(compile(formulation), BoxQP | BoxLP)
+    except FormulationError:
+        return False
+
+
+def generic(formulation: Formulation, factors: Sequence[float] = _SETTINGS[0][0]) -> Formulation | None:
     """Return the formulation at hyperparameters with nothing in common, each inside its interval; None without any.
 
     >>> generic(resolve("nppc"))
     NPPC(C1=0.37, C2=2.3, d=0.3)
-    >>> generic(resolve("hnpsvm"), reverse=True)
+    >>> generic(resolve("hnpsvm"), (2.3, 0.37))
     HNPSVM(C1=2.3, C2=0.37)
     """
     try:  # from the defaults, whatever the present setting: at an extreme one the solvers' accuracy would be in the way
@@ -297,24 +317,21 @@ def generic(formulation: Formulation, *, reverse: bool = False) -> Formulation |
     except TypeError:
         moved = clone(formulation)
     start = moved.get_params(deep=True)
-    factors = itertools.cycle((2.3, 0.37, 1.4, 0.6) if reverse else (0.37, 2.3, 0.6, 1.4))
-    values = {}
+    factor = itertools.cycle(factors)
     for name, value in start.items():
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            values[name] = float(f"{(value or 1.0) * next(factors):.12g}")
-    if not values:
-        return None
-    moved.set_params(**values)
-    try:
-        moved.check_hyperparameters()
-    except NPSVMError:  # an interval that the factors leave: halve towards where it was
-        for name, value in values.items():
-            moved.set_params(**{name: (value + start[name]) / 2})
-        try:
-            moved.check_hyperparameters()
-        except NPSVMError:
-            return None
-    return moved
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            continue
+        trial = (value or 1.0) * next(factor)
+        for _ in range(12):
+            moved.set_params(**{name: moved_to(name, value, float(f"{trial:.12g}"))})
+            try:
+                moved.check_hyperparameters()
+                break
+            except NPSVMError:  # an interval that the factor leaves: halve towards where it was
+                trial = (trial + value) / 2
+        else:
+            moved.set_params(**{name: value})
+    return None if moved.get_params(deep=True) == start else moved
 
 
 def _run(instance: Instance, checks: Sequence[Callable[[Instance], Iterable[Row]]] = CHECKS) -> list[Row]:

@@ -8,7 +8,7 @@ import npsvm_cvx.formulations
 import numpy as np
 import pytest
 
-from npsvm_cvx import Framework, Loss, load
+from npsvm_cvx import Formulation, Framework, Loss, Program, load
 from npsvm_cvx.compile import compile
 from npsvm_cvx.derivation import NotDerivable, Quadratic, derive, witness
 from npsvm_cvx.errors import CurvatureError
@@ -164,7 +164,7 @@ def test_where_no_simple_formula_fits_the_numbers_stand():
     np.testing.assert_allclose(numbers, [1 / np.sin(0.7), -np.sin(0.7)], rtol=1e-12)
 
 
-def test_a_hyperparameter_that_must_be_whole_keeps_its_value():
+def test_a_hyperparameter_that_must_be_whole_stays_so():
     class Whole(Loss):
         def __init__(self, n=3):
             self.n = n
@@ -172,7 +172,83 @@ def test_a_hyperparameter_that_must_be_whole_keeps_its_value():
         def value(self, t):
             return sum(cp.pos(1 - t) for _ in range(self.n))
 
-    assert as_written(Whole()) == ("v on -3 <= v <= 0, at n = 3", "return v, [v >= -3, v <= 0]")
+    assert as_written(Whole()) == ("v on -n <= v <= 0", "return v, [v >= -self.n, v <= 0]")
+    assert verify(Whole, solvers=["clarabel"], max_planes=1).passed
+
+
+@pytest.mark.parametrize("tau", [1 / np.pi, 2 / 3, np.sqrt(0.5), 0.12345678, 0.1234567890123])
+def test_slopes_of_any_number_of_digits_are_their_own(tau):
+    answer = verify(load("pinball")(tau=tau), solvers=["clarabel"], max_planes=1)
+    assert answer.passed, answer.diagnosis
+
+    class Alone(Loss):
+        def value(self, t):
+            return np.sqrt(tau) * cp.pos(1 - t)
+
+    answer = verify(Alone, solvers=["clarabel"], max_planes=1)
+    assert answer.passed, answer.diagnosis
+
+
+def test_a_bend_far_away_is_not_overlooked():
+    class Far(Loss):
+        def value(self, t):
+            return cp.pos(1 - t) + cp.pos(t - 1e7)
+
+    with pytest.raises(NotDerivable, match=r"the loss bends beyond t = 3\.16e\+07"):
+        Far().pieces()
+    assert verify(Far, solvers=["clarabel"], max_planes=1).passed
+
+
+def test_outside_the_domain_of_its_functions_a_loss_is_infinite():
+    # q / t for t > 0; CVXPY's number for t < 0 is q / t too.  sup_t (v t - q / t) = -2 sqrt(-q v) for v <= 0
+    class Inverse(Loss):
+        def value(self, t):
+            return 0.5 * cp.inv_pos(t)
+
+        def conjugate(self, v):
+            return -2 * cp.sqrt(-0.5 * v), [v <= 0]
+
+    assert Inverse().values(np.array([-1.0, 2.0])).tolist() == [np.inf, 0.25]
+    row = next(r for r in verify(Inverse, solvers=["clarabel"], max_planes=1).rows if r.check == "conjugate")
+    assert row.status == "pass", row.meaning
+
+
+@pytest.mark.parametrize("s", [1e5, 1e9])
+def test_a_large_curvature_is_no_narrow_domain(s):
+    class Sharp(Loss):
+        def value(self, t):
+            return s * cp.square(cp.pos(1 - t))
+
+    rows = verify(Sharp, solvers=["clarabel"], max_planes=1).rows
+    assert not [row.meaning for row in rows if row.status == "fail"]
+
+
+class Bounded(Formulation):
+    """The hinge, its dual's bound right for C2 up to ten."""
+
+    def __init__(self, C1=1.0, C2=1.0):
+        self.C1 = C1
+        self.C2 = C2
+
+    def primal(self, S, R):
+        return load("hnpsvm")(self.C1, self.C2).primal(S, R)
+
+    def dual(self, S, R):
+        dual = load("hnpsvm")(self.C1, self.C2).dual(S, R)
+        a = dual.variables[0]
+        return Program(
+            dual.objective,
+            {"lower": a >= 0, "upper": a <= min(self.C2, 10)},
+            multipliers={"margin": a, "slack": self.C2 - a},
+            plane=dual.plane,
+        )
+
+
+def test_a_bound_that_is_wrong_far_from_the_defaults_only_is_found():
+    answer = verify(Bounded, solvers=["clarabel"], max_planes=1)
+    assert not answer.passed
+    assert "upper bound of a: declared 10 by [upper], too narrow" in answer.diagnosis
+    assert "C2 = 67" in answer.diagnosis
 
 
 @pytest.mark.parametrize("declare", [as_written, lambda loss: None])
