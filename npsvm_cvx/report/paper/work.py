@@ -34,6 +34,7 @@ EXPERIMENTS: dict[str, Sequence[str]] = {
 
 _ALSO_RBF = ("glass_with_id", "wpbc_without_time", "wpbc_with_id", "vowel_split")
 _SLOW = ("absolute", "pinball")  # with kernels or many samples, by a multiple
+_MANY_MARGINS = ("twsvm", "tbsvm")  # all other classes are margin rows
 _PROGRAM = ("l1_ls_twsvm",)  # a linear program a setting, where others share a decomposition
 
 
@@ -82,7 +83,9 @@ def _stage(slice_: Slice) -> int:
             return 5 if family(slice_.dataset) == "two" or slice_.dataset == "cmc" else 3
         return 6 if not paper and samples > 500 else 0 if paper and not asked else 1
     if linear:
-        return 6 if slice_.method in _SLOW and samples > 1500 else 0 if paper and not asked else 1
+        if not paper and samples > 1500 and slice_.method in (*_SLOW, *_MANY_MARGINS):
+            return 6
+        return 0 if paper and not asked else 1
     if paper and svm:
         return 2 if samples < 1000 else 5
     if paper:
