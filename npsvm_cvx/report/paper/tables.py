@@ -221,9 +221,11 @@ def ranked(found: Cells, kernel: str, names: Sequence[str], chosen: Sequence[str
     """Return Friedman's test of nested accuracies, or None where too little was run."""
     table = scores(found, kernel, names, chosen)
     try:
-        return friedman(table.assign(**dict.fromkeys(_left_out(table), math.nan)))
+        test = friedman(table.assign(**dict.fromkeys(_left_out(table), math.nan)))
     except NPSVMError:
         return None
+    # of fewer, the F distribution says nothing: two sets that agree would be proof
+    return test if test.contenders >= 3 and test.sets >= 5 else None
 
 
 def _left_out(table: pd.DataFrame) -> list[str]:

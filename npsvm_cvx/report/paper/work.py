@@ -33,7 +33,8 @@ EXPERIMENTS: dict[str, Sequence[str]] = {
 """Other forms of the sets, and the methods asked about them."""
 
 _ALSO_RBF = ("glass_with_id", "wpbc_without_time", "wpbc_with_id", "vowel_split")
-_SLOW = ("absolute", "pinball")  # with kernels, by a multiple
+_SLOW = ("absolute", "pinball")  # with kernels or many samples, by a multiple
+_MANY_MARGINS = ("twsvm", "tbsvm")  # all other classes are margin rows
 _PROGRAM = ("l1_ls_twsvm",)  # a linear program a setting, where others share a decomposition
 
 
@@ -76,18 +77,20 @@ def _stage(slice_: Slice) -> int:
     asked, samples = slice_.dataset in EXPERIMENTS, _samples(slice_.dataset)
     svm = slice_.method.startswith("svm")
     if slice_.method in _PROGRAM:
-        return 6 if linear and family(slice_.dataset) == "two" else 9
+        return 7 if linear and family(slice_.dataset) == "two" else 10
     if linear and svm:  # LIBSVM takes long at a large C
         if paper and samples > 1000 and (asked or samples > 4000):
-            return 5 if family(slice_.dataset) == "two" or slice_.dataset == "cmc" else 3
-        return 6 if not paper and samples > 500 else 0 if paper and not asked else 1
+            return 9 if family(slice_.dataset) == "two" or slice_.dataset == "cmc" else 3
+        return 7 if not paper and samples > 500 else 0 if paper and not asked else 1
     if linear:
+        if not paper and samples > 1500 and slice_.method in (*_SLOW, *_MANY_MARGINS):
+            return 7
         return 0 if paper and not asked else 1
     if paper and svm:
-        return 2 if samples < 1000 else 5
+        return 2 if samples < 1000 else 5 if family(slice_.dataset) == "several" and samples < 4000 else 9
     if paper:
-        return 4 if samples < 400 else 7
-    return 9 if slice_.method in _SLOW else 8
+        return 4 if samples < 400 else 6 if samples < 600 else 8
+    return 10 if slice_.method in _SLOW else 9
 
 
 @cache
