@@ -1,6 +1,9 @@
 """Every block of the README is executed, in order, in an empty folder: what it shows is what happens."""
 
+import re
+
 import numpy as np
+import pandas as pd
 from blocks import KINDS, ROOT, Page, run, session, write
 from matplotlib import image
 
@@ -45,3 +48,15 @@ def test_python_sessions_print_what_is_shown(tmp_path, monkeypatch):
 def test_links_lead_somewhere():
     assert "](" in PAGE.text
     assert PAGE.broken_links == []
+
+
+def test_the_table_is_the_reports():
+    cells = pd.read_csv(ROOT / "reports" / "paper" / "cells.csv")
+    linear = cells[cells["kernel"] == "linear"].set_index(["dataset", "method"])
+    columns = [("twsvm", "accuracy"), ("gepsvm", "accuracy"), ("svm", "accuracy"), ("svm", "paper")]
+    columns += [("hnpsvm", "accuracy"), ("hnpsvm", "nested")]
+    rows = re.findall(r"^\| (\S+) \| ([\d.]+(?: \| [\d.]+){5}) \|$", PAGE.text, flags=re.M)
+    assert len(rows) == 8
+    for name, figures in rows:
+        found = linear.loc[name.lower().replace("-", "_")]
+        assert figures.split(" | ") == [f"{found.loc[method, column]:.1f}" for method, column in columns]
