@@ -32,7 +32,8 @@ def build(
     ----------
     out : Path
         Folder for the report; the store lies in it, so that an interrupted run continues, and so does one that only
-        has the ``paper.csv`` of an earlier run there.
+        has the ``paper.csv`` of an earlier run there.  One with results of another protocol, version or code is kept
+        beside as ``paper.previous.csv``.
     quick : bool
         A coarse grid, five folds, at most 200 rows a set.
     jobs : int
@@ -61,6 +62,8 @@ def build(
                 results.take_over(tidy, slices, store)
         results.gather(slices, store, by_joblib(jobs, backend, scheduler), on_progress, time_limit)
         table = results.frame(slices, store)
+        if tidy.is_file():
+            results.set_aside(tidy, slices, store)
     results.write_csv(table, tidy)
     return write(out, chosen)
 

@@ -207,9 +207,9 @@ class Beside:
             return FAILED if self.failure else NOT_RUN
         if math.isnan(self.theirs):
             return UNKNOWN
-        if self.why and not self.close:
-            return EXPLAINED
-        return REPRODUCES if self.agrees else DIFFERS
+        if self.agrees:
+            return REPRODUCES
+        return EXPLAINED if self.why else DIFFERS
 
 
 def beside(found: Cells, failed: Failures, why: Mapping[tuple[int, str, str], str]) -> list[Beside]:

@@ -5,6 +5,8 @@ Knows units, slices and the store.  Must not know of tables or figures.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -129,8 +131,10 @@ def parsed(row: dict[str, Any]) -> dict[str, Any]:
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:
     """Write the tidy table."""
+    fresh = path.with_suffix(".csv.part")  # whole or not at all: where there is no store, it is the only copy
     try:
-        table.to_csv(path, index=False, lineterminator="\n")
+        table.to_csv(fresh, index=False, lineterminator="\n")
+        fresh.replace(path)
     except OSError as error:
         raise NPSVMError(f"{path} cannot be written: {error.strerror or error}.") from error
 
@@ -147,6 +151,19 @@ def read_csv(path: Path) -> pd.DataFrame:
     return table.fillna(dict.fromkeys(_TEXT, ""))
 
 
+def set_aside(path: Path, slices: Sequence[Slice], store: Store) -> None:
+    """Keep a tidy table that has results which a new one, about to take its place, has not: under another name."""
+    there = store.keys()
+    kept = {slice_.key[:_KEY] for slice_ in slices if slice_.key in there}
+    try:
+        lost = bool((~read_csv(path)["key"].isin(kept)).any())
+    except NPSVMError:  # no table of this version
+        lost = True
+    if lost:
+        names = (path.with_name(f"{path.stem}.previous{n or ''}.csv") for n in itertools.count())
+        path.replace(next(name for name in names if not name.exists()))
+
+
 def take_over(path: Path, slices: Sequence[Slice], store: Store) -> int:
     """Put into the store what a tidy table of an earlier run has, where nothing it depends on has changed."""
     wanted = {slice_.key[:_KEY]: slice_ for slice_ in slices}
@@ -155,6 +172,7 @@ def take_over(path: Path, slices: Sequence[Slice], store: Store) -> int:
     for row in read_csv(path).to_dict("records"):
         slice_ = wanted.get(row["key"])
         if slice_ is not None and slice_.key not in there:
-            store.put(slice_.key, json.loads(json.dumps(parsed(row))), about=slice_.about)
-            taken += 1
+            with contextlib.suppress(ValueError, KeyError, TypeError):  # a damaged row is done again
+                store.put(slice_.key, json.loads(json.dumps(parsed(row))), about=slice_.about)
+                taken += 1
     return taken
