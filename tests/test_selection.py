@@ -245,7 +245,7 @@ def test_a_class_that_a_fold_lacks():
         ({"grid": {"gamma": 1.0}}, "grid=.* must map parameters to sequences"),
         ({"grid": {"gama": [1.0]}}, "Invalid parameter 'gama'"),
         ({"cv": 1}, "cv|k-fold|n_splits"),
-        ({"scoring": "acuracy"}, "'acuracy'"),
+        ({"scoring": "acc"}, "'acc'"),
         ({"refit": 2}, "'refit' parameter"),
         ({"scoring": "neg_log_loss"}, "scoring='neg_log_loss' asks for predict_proba, which the classifier"),
         ({"scoring": f1_score}, "looks like it is a metric function"),
