@@ -20,18 +20,22 @@ Two shapes are read.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from .errors import FormulationError
 from .forms import BoxLP, BoxQP, Coefficients, Compiled, Steps
 from .framework import Framework
 from .modeling import Formulation
 from .reading import EXACT, NotCompilable, read
 from .solvers import value_with_plane_fixed
+
+_T = TypeVar("_T")
 
 
 def compile(formulation: Formulation) -> Compiled:
@@ -50,21 +54,26 @@ def compile(formulation: Formulation) -> Compiled:
     BoxQP(near=1.0, ridge=(2.0, 2.0), samples=Coefficients(linear=-1.0, curvature=0.0, lower=0.0, upper=4.0,
     constant=0.0))
     """
-    key = _key(formulation)
-    try:
-        if key in _READ:
-            return _READ[key]
-    except TypeError:  # a hyperparameter that cannot be looked up, an array say
-        return _compiled(formulation)
-    found = _compiled(formulation)
-    if len(_READ) >= _REMEMBERED:
-        _READ.pop(next(iter(_READ)), None)
-    _READ[key] = found
-    return found
+    return _remembered(_READ, formulation, _compiled)
 
 
 _READ: dict[Any, Compiled] = {}
 _REMEMBERED = 1024  # readings kept, so that the classes, folds and repetitions of a setting read its dual once
+
+
+def _remembered(kept: dict[Any, _T], formulation: Formulation, find: Callable[[Formulation], _T]) -> _T:
+    """Return what is found of a formulation and its hyperparameters, found once."""
+    key = _key(formulation)
+    try:
+        if key in kept:
+            return kept[key]
+    except TypeError:  # a hyperparameter that cannot be looked up, an array say
+        return find(formulation)
+    found = find(formulation)
+    if len(kept) >= _REMEMBERED:
+        kept.pop(next(iter(kept)), None)
+    kept[key] = found
+    return found
 
 
 def _key(part: Any) -> Any:
@@ -79,16 +88,27 @@ def disagreement(formulation: Formulation, compiled: Compiled) -> str | None:
     Their values are compared at two planes on a small instance, the slacks the best for each.  It is no verification,
     and enough for not training on a wrong dual.
     """
-    key = _key(formulation)
-    try:
-        if key in _COMPARED:
-            return _COMPARED[key]
-    except TypeError:
-        return _disagreement(formulation, compiled)
-    if len(_COMPARED) >= _REMEMBERED:
-        _COMPARED.pop(next(iter(_COMPARED)), None)
-    _COMPARED[key] = found = _disagreement(formulation, compiled)
-    return found
+    return _remembered(_COMPARED, formulation, lambda each: _disagreement(each, compiled))
+
+
+def compile_agreeing(formulation: Formulation) -> Compiled:
+    """Return the compiled dual of a formulation whose primal it belongs to, as :func:`disagreement` tells.
+
+    Raises
+    ------
+    NotCompilable
+        As :func:`compile`.
+    FormulationError
+        The dual is another primal's.
+    """
+    compiled = compile(formulation)
+    wrong = disagreement(formulation, compiled)
+    if wrong is not None:
+        raise FormulationError(
+            f"{type(formulation).__name__}: its dual is not that of its primal: {wrong}. See what is wrong by npsvm "
+            "verify, or solve the primal with solver='clarabel'."
+        )
+    return compiled
 
 
 _COMPARED: dict[Any, str | None] = {}

@@ -25,8 +25,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from .catalog import framework_class, resolve
 from .certificate import Certificate
 from .classes import Classes, solve_classes
-from .compile import compile, disagreement
-from .errors import FormulationError, SolverError, unknown
+from .compile import compile_agreeing
+from .errors import SolverError, unknown
 from .forms import Compiled
 from .framework import Loss
 from .linalg import Array
@@ -316,14 +316,7 @@ class NPSVMClassifier(PlaneClassifier):
         if solver != "sor":
             return solver, None, f"solver={self.solver!r} takes no weights"
         try:
-            compiled = compile(formulation)
-            wrong = disagreement(formulation, compiled)
-            if wrong is not None:
-                raise FormulationError(
-                    f"{type(formulation).__name__}: its dual is not that of its primal: {wrong}. See what is wrong by "
-                    "npsvm verify, or train on the primal with solver='clarabel'."
-                )
-            return solver, compiled, ""
+            return solver, compile_agreeing(formulation), ""
         except NotCompilable as error:
             return _FALLBACK, None, f"SOR does not solve {type(formulation).__name__} ({str(error).rstrip('.')})"
 

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from .catalog import resolve
 from .certificate import Certificate, Proof
-from .compile import compile, disagreement
-from .errors import FormulationError, NPSVMError, unknown
+from .compile import compile_agreeing
+from .errors import NPSVMError, unknown
 from .framework import Loss
 from .linalg import Array
 from .modeling import Formulation
@@ -159,15 +159,10 @@ def solve(
     if name == "sor":
         begin = time.perf_counter()
         try:
-            compiled = compile(chosen)
+            compiled = compile_agreeing(chosen)
         except NotCompilable as reason:
             raise NotCompilable(f"SOR does not apply: {reason} Use solver='clarabel' or another general one.") from None
         limits: dict[str, Any] = {} if max_iter is None else {"max_sweeps": max_iter}
-        wrong = disagreement(chosen, compiled)
-        if wrong is not None:
-            raise FormulationError(
-                f"{type(chosen).__name__}: its dual is not that of its primal: {wrong}; npsvm verify."
-            )
         result, plane = compiled.solve(
             near, margin, tol=tol, time_limit=time_limit, relaxation=relaxation, random_state=random_state, **limits
         )

@@ -267,7 +267,7 @@ def _found(
 def _elsewhere(instance: Instance) -> list[Row]:
     """Check the derivation at other hyperparameters: C1 = C2 = 1 hides one written for the other.
 
-    At two settings of opposite order, since a bound in the wrong hyperparameter binds only where that is the smaller.
+    At settings of opposite order, since a bound in the wrong hyperparameter binds only where that is the smaller.
     """
     found: list[Row] = []
     for factors, checks in _SETTINGS:
