@@ -25,13 +25,14 @@ from .kernels import compiled, descend, gap_at, image
 from .linalg import Array
 from .modeling import Formulation
 from .problem import Problem, Stack, is_sparse
-from .sor import compress
+from .sor import compress, sor
 from .terms import Terms
 from .working_set import minimise
 
 _PROBES = ((1.0, 1.0), (0.125, 32.0), (4.0, 0.5))
 _ALIKE = 1e-9  # relative difference of what three probes say of a family
-_LARGE = 2**19  # entries of a class's margin rows from which the working set of one setting beats sweeps over all
+_LARGE = 2**19  # entries of a class's margin rows from which the working set of one setting beats sweeps over all,
+_TALL = 20  # where they are so many times more rows than columns: of fewer the decomposition is what costs
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,10 @@ def grid(
     for k in range(len(classes.ends)):
         l = sum(part.stop - part.start for part in classes.margin(k))
         n, d = classes.rows.shape
-        shared = family is not None and l * d < _LARGE and not (is_sparse(classes.rows) and n * d >= _LARGE)
+        if is_sparse(classes.rows):
+            shared = family is not None and n * d < _LARGE
+        else:
+            shared = family is not None and (l * d < _LARGE or l < _TALL * d)
         if not (shared and family and _shared(family, classes, k, found, ordered, tol, random_state)):
             _one_by_one(formulation, classes, k, found, tol, random_state)
     return found
@@ -179,6 +183,10 @@ def _shared(
         gaps, sweeps = np.empty(len(C2)), np.zeros(len(C2), dtype=np.int64)
         _along(F, *unit[:4], unit.constant, C2, tol, random_state, warm, W, A, gaps, sweeps)
         warm = True
+        for at in np.flatnonzero(~(gaps <= tol)):
+            ended = sor(F, unit.times(float(C2[at])), tol=tol, start=A[at], random_state=random_state)
+            W[at], A[at] = ended.w, ended.a
+            sweeps[at] += ended.sweeps
         Z = (((W if basis is None else W @ basis.T) * shrink) @ Vt) / root
         gaps = _gaps(S, R, price, c1 * ridge, unit, C2, Z, A)
         for at in np.flatnonzero(~(gaps <= tol)):
