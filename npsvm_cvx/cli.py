@@ -615,7 +615,6 @@ def report(
     asked: dict[str, Any] = {}
     if kind == "losses":
         asked = {"files": files or [], "data": [name for text in data or [] for name in text.split(",")]}
-        module.check(**asked)
     elif files or data:
         what = f"FILE={files[0]!r}" if files else "--data"
         raise NPSVMError(f"{what}: report {kind} takes no files or data; report losses does.")
@@ -627,6 +626,8 @@ def report(
         if name not in inspect.signature(build).parameters:
             option = "hours" if name == "time_limit" else name
             raise NPSVMError(f"--{option} is for reports that have it, such as paper; found kind={kind!r}.")
+    if hasattr(module, "check"):
+        module.check(**asked, **own)
     _check_writable(folder)
     with Bar(every=5.0) as progress:
         page = Path(build(folder, quick=quick, jobs=jobs or _processors(), on_progress=progress, **asked, **own))

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import NPSVMError, unknown
+from .errors import NPSVMError
 from .store import FILE, Entry, Store
 
 _FINE = ("dataset", "gamma", "fold", "task")  # what an overview does not tell apart
@@ -83,7 +83,7 @@ def export(store: Store, path: Path) -> int:
         Another ending, or a file that cannot be written.
     """
     if path.suffix not in FORMATS:
-        raise unknown("out", path.suffix or path.name, FORMATS)
+        raise NPSVMError(f"out={str(path)!r} must end in {' or '.join(FORMATS)}, by which its form is chosen.")
     entries = list(store.entries())
     names = sorted({name for entry in entries for name in entry.about})
     try:

@@ -49,12 +49,13 @@ class Store:
     ----------
     path : Path
     create : bool, default=True
-        Make the file, and its folder, if it is not there.
+        Make the file, and its folder, if it is not there, or if it is an empty one.
 
     Raises
     ------
     NPSVMError
-        The folder cannot be written, or the file is no store, or there is none and it must not be made.
+        The folder cannot be written, or the file is no store (it is then left as it was), or there is none and it
+        must not be made.
 
     Examples
     --------
@@ -73,17 +74,31 @@ class Store:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(path, timeout=60.0, check_same_thread=False)
+            self._refuse_foreign(create)
             self._connection.execute("CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
             self._add_columns()
             self._connection.commit()
+        except NPSVMError:
+            self._connection.close()
+            raise
         except sqlite3.DatabaseError as error:
             what = "is not a results store" if "not a database" in str(error) else f"cannot be used ({error})"
             raise NPSVMError(f"{path} {what}: remove it, or choose another folder.") from error
         except OSError as error:
             raise NPSVMError(f"{path.parent} cannot be written: {error.strerror or error}.") from error
 
+    def _refuse_foreign(self, create: bool) -> None:
+        """Refuse a database of something else before anything is written to it."""
+        tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if not {"key", "value"} <= self._columns() and (tables or not create):
+            holds = "its tables are another program's" if tables else "it is empty"
+            raise NPSVMError(f"{self.path} is not a results store ({holds}): remove it, or choose another folder.")
+
+    def _columns(self) -> set[str]:
+        return {row[1] for row in self._connection.execute("PRAGMA table_info(results)")}
+
     def _add_columns(self) -> None:
-        there = {row[1] for row in self._connection.execute("PRAGMA table_info(results)")}
+        there = self._columns()
         for name in ("about", "saved"):
             if name in there:
                 continue
@@ -105,9 +120,9 @@ class Store:
             return None
 
     def keys(self) -> set[str]:
-        """Return the keys of all results."""
+        """Return the keys of all results but damaged ones."""
         with self._lock, self._damage_named():
-            return {row[0] for row in self._connection.execute("SELECT key FROM results")}
+            return {row[0] for row in self._connection.execute("SELECT key FROM results WHERE json_valid(value)")}
 
     def put(self, key: str, value: Any, about: Mapping[str, Any] | None = None) -> None:
         """Save a value; it is on disk when this returns.
@@ -130,25 +145,26 @@ class Store:
                 raise NPSVMError(f"{self.path} cannot be written: {error}.") from error
 
     def entries(self) -> Iterator[Entry]:
-        """Yield all results, by what they are of and then by key."""
+        """Yield all results but damaged ones, by what they are of and then by key."""
         with self._lock, self._damage_named():
             rows = self._connection.execute(
-                "SELECT key, about, saved, value FROM results ORDER BY about, key"
+                "SELECT key, about, saved, value FROM results WHERE json_valid(value) ORDER BY about, key"
             ).fetchall()
         for key, about, saved, text in rows:
             try:
                 found = json.loads(about or "{}")
             except json.JSONDecodeError:
                 found = {}
-            yield Entry(key, found, saved, text)
+            yield Entry(key, found if isinstance(found, dict) else {}, saved, text)
 
     def drop(self, keys: Set[str]) -> int:
-        """Remove results and give their room back; return how many there were."""
+        """Remove results, and damaged ones, and give their room back; return how many of ``keys`` there were."""
         before = len(self.keys())
         with self._lock:
             try:
                 with self._connection:
                     self._connection.executemany("DELETE FROM results WHERE key = ?", [(key,) for key in keys])
+                    self._connection.execute("DELETE FROM results WHERE NOT json_valid(value)")
                 self._connection.execute("VACUUM")
             except sqlite3.DatabaseError as error:
                 raise NPSVMError(f"{self.path} cannot be written: {error}.") from error

@@ -68,3 +68,31 @@ def test_a_damaged_value_counts_as_missing(tmp_path):
     connection.close()
     with Store(path) as store:
         assert store.get("a") is None
+        assert store.keys() == set()
+        assert list(store.entries()) == []
+        store.drop(set())
+    assert sqlite3.connect(path).execute("SELECT count(*) FROM results").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_a_database_of_another_program_is_left_as_it_was(tmp_path, create):
+    path = tmp_path / "theirs.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE visits (place TEXT)")
+    connection.commit()
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(NPSVMError, match=r"theirs\.sqlite is not a results store \(its tables are another program's\)"):
+        Store(path, create=create)
+    assert path.read_bytes() == before
+
+
+def test_an_empty_file_becomes_a_store_only_where_one_is_to_be_made(tmp_path):
+    path = tmp_path / "empty.sqlite"
+    path.touch()
+    with pytest.raises(NPSVMError, match=r"empty\.sqlite is not a results store \(it is empty\)"):
+        Store(path, create=False)
+    assert path.read_bytes() == b""
+    with Store(path) as store:
+        store.put("a", 1)
+        assert store.keys() == {"a"}

@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from .. import datasets
+from ..errors import NPSVMError
 from ..plotting import PALETTE
 from .analysis import digits
 
@@ -62,8 +63,11 @@ _SOLVERS = (
 def save(name: str, caption: str, figure: Figure, out: Path, before: str = "") -> Picture:
     """Write a figure as SVG and PNG; return what a page shows of it."""
     svg = out / f"{name}.svg"
-    figure.savefig(svg, metadata={"Date": None}, bbox_inches="tight")
-    figure.savefig(out / f"{name}.png", dpi=150, bbox_inches="tight")
+    for path, how in ((svg, {"metadata": {"Date": None}}), (svg.with_suffix(".png"), {"dpi": 150})):
+        try:
+            figure.savefig(path, bbox_inches="tight", **how)
+        except OSError as error:
+            raise NPSVMError(f"{path} cannot be written: {error.strerror or error}.") from error
     text = svg.read_text(encoding="utf-8")
     return Picture(name, caption, text[text.index("<svg") :], before)
 

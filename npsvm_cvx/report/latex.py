@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from .analysis import Cell, Table
-from .render import text
+from .render import figures_in, text
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -43,13 +43,14 @@ def escape(value: str) -> str:
     return "".join(_SPECIAL.get(letter, letter) for letter in value)
 
 
-def document(title: str, tables: Sequence[Table]) -> str:
-    """Return a document of its own with all tables, each a ``longtable`` that may be copied into a paper."""
+def document(title: str, tables: Sequence[Table], notes: Sequence[str] = ()) -> str:
+    """Return a document of its own: all tables, each a ``longtable`` that may be copied into a paper, and the notes."""
     parts = [
         r"\documentclass{article}",
         r"\usepackage[T1]{fontenc}",
         r"\usepackage[utf8]{inputenc}",
         r"\usepackage[a4paper,landscape,margin=15mm]{geometry}",
+        r"\usepackage{array}",
         r"\usepackage{booktabs}",
         r"\usepackage{longtable}",
         rf"\title{{{escape(title)}}}",
@@ -58,21 +59,39 @@ def document(title: str, tables: Sequence[Table]) -> str:
         r"\maketitle",
         r"\footnotesize",
         r"\setlength{\tabcolsep}{3pt}",
-        *(longtable(table) for table in tables if table.rows),
-        r"\end{document}",
+        *(section(table) for table in tables if table.rows),
     ]
-    return "\n".join(parts) + "\n"
+    if notes:
+        parts += [r"\section*{How to read this}", r"\begin{itemize}"]
+        parts += [rf"\item {escape(note)}" for note in notes] + [r"\end{itemize}"]
+    return "\n".join([*parts, r"\end{document}"]) + "\n"
+
+
+def section(table: Table) -> str:
+    """Return one table under what is said of it."""
+    intro = rf"\paragraph{{{escape(table.title)}.}} {escape(table.intro)}" + "\n\n" if table.intro else ""
+    return intro + longtable(table)
 
 
 def longtable(table: Table) -> str:
     """Return one table."""
-    kinds = ["l" if _is_text(table, i) else "r" for i in range(len(table.columns))]
-    # a column of sentences is broken into lines
-    wide = [i for i in range(len(table.columns)) if max(len(_shown(table, row[i])) for row in table.rows) > _WIDE]
-    for i in wide:
-        kinds[i] = f"p{{{round(0.5 / len(wide), 2)}\\textwidth}}"
+    kinds = ["r" if figures else "l" for figures in figures_in(table)]
+    widths = [
+        max(len(table.columns[i]), *(len(_shown(table, row[i])) for row in table.rows)) + 2
+        for i in range(len(table.columns))
+    ]
+    # columns of sentences are broken into lines, in what room the others leave
+    long = [i for i, width in enumerate(widths) if width > _WIDE]
+    rest = _LINE - sum(width for i, width in enumerate(widths) if i not in long)
+    size = ""
+    if long:
+        share = max(rest / len(long), _NARROWEST)
+        size = r"\scriptsize" if share * len(long) > rest else ""
+        for i in long:
+            kinds[i] = rf">{{\raggedright\arraybackslash}}p{{{share / _LINE:.2f}\textwidth}}"
     head = " & ".join(escape(column) for column in table.columns) + r" \\"
     lines = [
+        rf"{{{size}",
         rf"\begin{{longtable}}{{@{{}}{''.join(kinds)}@{{}}}}",
         rf"\caption{{{escape(table.title)}}}\label{{tab:{_slug(table.title)}}} \\",
         r"\toprule",
@@ -83,21 +102,17 @@ def longtable(table: Table) -> str:
         r"\endfoot",
     ]
     lines += [" & ".join(escape(_shown(table, cell)) for cell in row) + r" \\" for row in table.rows]
-    lines.append(r"\end{longtable}")
+    lines += [r"\end{longtable}", "}"]
     return "\n".join(lines) + "\n"
 
 
-_WIDE = 45  # letters
+_LINE = 190  # letters across the page at this size
+_WIDE = 45  # letters from which a column is broken into lines,
+_NARROWEST = 24  # and how few of them a line may have
 
 
 def _shown(table: Table, cell: Cell) -> str:
     return text(cell, table.decimals)
-
-
-def _is_text(table: Table, i: int) -> bool:
-    return any(
-        isinstance(row[i], str) and not re.match(r"^[-+]?[\d.,]+( ms| s)?$|^--$", str(row[i])) for row in table.rows
-    )
 
 
 def _slug(title: str) -> str:

@@ -105,7 +105,7 @@ def _tried(contender: Contender) -> None:
     formulation.program("dual", rows, -rows[:3])
 
 
-def check(files: Sequence[str], data: Sequence[str]) -> None:
+def check(*, files: Sequence[str], data: Sequence[str]) -> None:
     """Raise NPSVMError, naming what is wrong, for files or sets that a report cannot be made of."""
     contenders(files)
     for source in data:
@@ -161,7 +161,7 @@ def build(
     """
     if jobs < 1:
         raise NPSVMError(f"jobs={jobs!r} must be at least 1.")
-    check(files, data)
+    check(files=files, data=data)
     chosen = tuple(dict.fromkeys(data)) or (QUICK_SETS if quick else SETS)
     folds = QUICK_FOLDS if quick else FOLDS
     work = tasks(files, chosen, folds)

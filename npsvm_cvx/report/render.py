@@ -21,12 +21,23 @@ BEGIN, END = "<!-- appendix -->", "<!-- end of appendix -->"
 def write(report: Report, pictures: Sequence[Picture], out: Path) -> Path:
     """Write ``index.html`` and ``README.md`` into ``out``; return the HTML file's path."""
     page = out / "index.html"
-    try:
-        (out / "README.md").write_text(markdown(report, pictures), encoding="utf-8")
-        page.write_text(html(report, pictures), encoding="utf-8")
-    except OSError as error:
-        raise NPSVMError(f"{out} cannot be written: {error.strerror or error}.") from error
+    put(out / "README.md", markdown(report, pictures))
+    put(page, html(report, pictures))
     return page
+
+
+def put(path: Path, content: str) -> None:
+    """Write a text file.
+
+    Raises
+    ------
+    NPSVMError
+        It cannot be written.
+    """
+    try:
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise NPSVMError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
 def csv(frame: pd.DataFrame, path: Path, digits: str) -> None:
@@ -34,7 +45,7 @@ def csv(frame: pd.DataFrame, path: Path, digits: str) -> None:
     try:
         frame.to_csv(path, index=False, float_format=digits, lineterminator="\n")
     except OSError as error:
-        raise NPSVMError(f"{path.parent} cannot be written: {error.strerror or error}.") from error
+        raise NPSVMError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
 def text(cell: Cell, decimals: int = 1) -> str:
@@ -80,19 +91,21 @@ def _markdown_appendix(tables: Sequence[Table]) -> str:
 
 
 def _markdown_table(table: Table) -> str:
-    right = [
-        all(not isinstance(row[i], str) or _numeric(row[i]) for row in table.rows) for i in range(len(table.columns))
-    ]
     lines = [
         "| " + " | ".join(_markdown_escape(c) for c in table.columns) + " |",
-        "|" + "|".join("---:" if r else "---" for r in right) + "|",
+        "|" + "|".join("---:" if r else "---" for r in figures_in(table)) + "|",
     ]
     lines += ["| " + " | ".join(_markdown_escape(text(c, table.decimals)) for c in row) + " |" for row in table.rows]
     return "\n".join(lines)
 
 
-def _numeric(cell: Cell) -> bool:
-    return bool(re.match(r"^[-+]?[\d.,]+( ms| s|%)?$|^--$", str(cell)))
+def figures_in(table: Table) -> list[bool]:
+    """Return for every column whether it holds figures, or words in a figure's place, and so is set to the right."""
+    return [all(_is_figure(row[i]) for row in table.rows) for i in range(len(table.columns))]
+
+
+def _is_figure(cell: Cell) -> bool:
+    return not isinstance(cell, str) or bool(re.match(r"^[-+<]?[\d.,]+( ms| s|%)?$|^--$|^not run$|^failed$", cell))
 
 
 def _markdown_escape(value: str) -> str:
@@ -120,6 +133,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters["cell"] = text
     environment.filters["shade"] = _shade
+    environment.filters["right"] = figures_in
     return environment
 
 

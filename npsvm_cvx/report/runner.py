@@ -229,6 +229,9 @@ def by_joblib(jobs: int, backend: str = "loky", scheduler: str | None = None) ->
             if scheduler is None
             else f"scheduler={scheduler!r} is for backend='dask'; found backend={backend!r}."
         )
+    if scheduler is not None:
+        with _cluster(scheduler):
+            pass  # said now, not after a folder and a store are made
 
     def spread(run: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         with _cluster(scheduler) if scheduler is not None else contextlib.nullcontext():

@@ -12,7 +12,7 @@ from pathlib import Path
 from ...errors import NPSVMError
 from ...store import FILE, Store
 from .. import latex, render
-from ..runner import Progress, by_joblib
+from ..runner import Progress, Spread, by_joblib
 from . import cells, experiments, figures, protocol, results, summary, work
 
 
@@ -49,10 +49,7 @@ def build(
     NPSVMError
         The folder cannot be written, or an argument is out of its range.
     """
-    if jobs < 1:
-        raise NPSVMError(f"jobs={jobs!r} must be at least 1.")
-    if time_limit is not None and not time_limit >= 0:
-        raise NPSVMError(f"time_limit={time_limit!r} must not be negative.")
+    spread = check(jobs=jobs, backend=backend, scheduler=scheduler, time_limit=time_limit)
     chosen = protocol.QUICK if quick else protocol.FULL
     slices = work.slices(chosen)
     tidy = out / "paper.csv"
@@ -60,12 +57,23 @@ def build(
         if tidy.is_file():
             with contextlib.suppress(NPSVMError):  # another version's table, of which nothing could be used
                 results.take_over(tidy, slices, store)
-        results.gather(slices, store, by_joblib(jobs, backend, scheduler), on_progress, time_limit)
+        results.gather(slices, store, spread, on_progress, time_limit)
         table = results.frame(slices, store)
         if tidy.is_file():
             results.set_aside(tidy, slices, store)
     results.write_csv(table, tidy)
     return write(out, chosen)
+
+
+def check(
+    *, jobs: int = 2, backend: str = "loky", scheduler: str | None = None, time_limit: float | None = None
+) -> Spread:
+    """Refuse wrong arguments of :func:`build` before anything is made; return how its work will be spread."""
+    if jobs < 1:
+        raise NPSVMError(f"jobs={jobs!r} must be at least 1.")
+    if time_limit is not None and not time_limit >= 0:
+        raise NPSVMError(f"time_limit={time_limit!r} must not be negative.")
+    return by_joblib(jobs, backend, scheduler)
 
 
 def write(out: Path, chosen: protocol.Protocol) -> Path:
@@ -77,10 +85,7 @@ def write(out: Path, chosen: protocol.Protocol) -> Path:
     report = summary.report(rows, found, failed, table, chosen)
     render.csv(cells.frame(found, rows), out / "cells.csv", "%.6g")
     pictures = figures.draw(rows, found, table, out)
-    try:
-        (out / "tables.tex").write_text(latex.document(report.title, report.tables), encoding="utf-8")
-    except OSError as error:
-        raise NPSVMError(f"{out} cannot be written: {error.strerror or error}.") from error
+    render.put(out / "tables.tex", latex.document(report.title, report.tables, report.notes))
     return render.write(report, pictures, out)
 
 

@@ -165,7 +165,7 @@ class Beside:
         Ours.
     ours : Cell or None
         None where it was not run.
-    theirs, theirs_sd : float
+    theirs, theirs_sd, theirs_seconds : float
         The paper's; NaN where not available.
     why : str
         The sentence of the experiment that explains the difference; empty where none does.
@@ -182,6 +182,7 @@ class Beside:
     ours: Cell | None
     theirs: float
     theirs_sd: float
+    theirs_seconds: float
     why: str = ""
     failure: str = ""
 
@@ -241,6 +242,7 @@ def beside(found: Cells, failed: Failures, why: Mapping[tuple[int, str, str], st
                         found.get((dataset, kernel, method)),
                         float(printed["accuracy"]),
                         float(printed["std"]),
+                        float(printed["seconds"]),
                         why.get((table, row, column), ""),
                         failed.get((dataset, kernel, method), ""),
                     )

@@ -64,8 +64,13 @@ _BESIDE = (
     "Ours against the paper's, every figure that was at hand, with two standard deviations of our folds. On the line "
     "they are equal."
 )
-_FIGURE = "Figure {}: regions and planes on the {}, each method at the best setting of Table 1."
-_VARIANTS = "Every formulation on both toy sets, at the best setting of Table 1."
+_RULE = (
+    " A region has the colour of the class that wins there, a line that of the class whose plane it is: by the nearest "
+    "rule it runs along its class, by the farthest (BHNPSVM, MHNPSVM, MBSVM and the like) along the other classes. "
+    "Planes that do not cross the view are not seen."
+)
+_FIGURE = "Figure {}: regions and planes on the {}, each method at the best setting of Table 1." + _RULE
+_VARIANTS = "Every formulation on both toy sets, at the best setting of Table 1; lines and colours as in Figure 1."
 _RANKS = (
     "Average ranks of nested accuracies over the sets, {}; methods that a bar joins are not told apart by Nemenyi's "
     "test at 5 %."
@@ -85,7 +90,7 @@ def _beside(rows: Sequence[Beside]) -> Figure | None:
     low = min(min(r.theirs, r.ours.accuracy) for r in known if r.ours) - 4
     for axis, kernel in zip(panels, tables.KERNEL, strict=True):
         axis.plot([low, 101], [low, 101], color="#999999", linewidth=0.8, zorder=0)
-        placed: list[tuple[float, float]] = []
+        labels: list[tuple[tuple[float, float], str]] = []
         for row in known:
             if row.kernel != kernel or row.ours is None:
                 continue
@@ -94,9 +99,9 @@ def _beside(rows: Sequence[Beside]) -> Figure | None:
             axis.errorbar(*at, yerr=2 * row.ours.sd, fmt="o", color=colour, markersize=4.5, elinewidth=0.8, alpha=0.9)
             if row.verdict != REPRODUCES:
                 name = row.row if row.column in ("SVM", "1-v-1") else f"{row.row}, {row.column}"
-                below = any(abs(x - at[0]) < 9 and abs(y - at[1]) < 3 for x, y in placed)
-                axis.annotate(name, at, xytext=(6, -9 if below else 3), textcoords="offset points", fontsize=8)
-                placed.append(at)
+                labels.append((at, name))
+        points = [(row.theirs, row.ours.accuracy) for row in known if row.kernel == kernel and row.ours]
+        _label(axis, labels, points, low)
         axis.set_xlim(low, 101)
         axis.set_ylim(low, 104)
         axis.set_title(tables.KERNEL[kernel].capitalize(), loc="left", fontsize=10)
@@ -105,8 +110,31 @@ def _beside(rows: Sequence[Beside]) -> Figure | None:
     panels[0].set_ylabel("ours, best mean over the folds")
     present = [v for v in _VERDICT if any(row.verdict == v for row in known)]
     handles = [mpl.lines.Line2D([], [], marker="o", linestyle="", color=_VERDICT[v], label=v) for v in present]
-    panels[1].legend(handles=handles, frameon=False, loc="lower right")
+    panels[1].legend(handles=handles, frameon=False, loc="upper left")
     return figure
+
+
+def _label(
+    axis: Any, labels: Sequence[tuple[tuple[float, float], str]], points: Sequence[tuple[float, float]], low: float
+) -> None:
+    """Write each label beside its point, on the first of four sides where it meets no other and stays inside."""
+    taken = [(x - 1, x + 1, y - 1, y + 1) for x, y in points]
+    for (x, y), name in sorted(labels):
+        width, height = 0.95 * len(name) + 0.5, 2.4  # points of accuracy, as the panel is drawn
+        boxes = {
+            (1.2, 0.4, "left"): (x + 1.2, x + 1.2 + width, y - 0.6, y + height - 0.6),
+            (-1.2, 0.4, "right"): (x - 1.2 - width, x - 1.2, y - 0.6, y + height - 0.6),
+            (0.0, 2.0, "center"): (x - width / 2, x + width / 2, y + 1.1, y + 1.1 + height),
+            (0.0, -2.6, "center"): (x - width / 2, x + width / 2, y - 1.5 - height, y - 1.5),
+        }
+
+        def crowded(box: tuple[float, float, float, float]) -> int:
+            outside = box[0] < low or box[1] > 101
+            return 10 * outside + sum(box[0] < b and a < box[1] and box[2] < d and c < box[3] for a, b, c, d in taken)
+
+        (dx, dy, side), box = min(boxes.items(), key=lambda each: crowded(each[1]))
+        axis.text(x + dx, y + dy, name, ha=side, va="center", fontsize=8)
+        taken.append(box)
 
 
 # --- regions -----------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ def gather(
 ) -> None:
     """Do what the store does not have, and reduce every slice whose folds are all there."""
     keys = {slice_: slice_.key for slice_ in slices}
+    drop_broken(slices, store)
     there = store.keys()
     units = [unit for slice_ in slices if keys[slice_] not in there for unit in slice_.units()]
     runner.complete(units, attempt, store, spread, on_progress, time_limit=time_limit)
@@ -46,6 +47,27 @@ def attempt(unit: Unit) -> dict[str, Any]:
         return run(unit)
     except (ValueError, ArithmeticError, LinAlgError) as error:
         return {"failed": f"{type(error).__name__}: {' '.join(str(error).split())}"}
+
+
+def drop_broken(slices: Sequence[Slice], store: Store) -> int:
+    """Remove results that are not whole, so that they are done again; return how many there were."""
+    there = store.keys()
+    broken = set()
+    for slice_ in slices:
+        if slice_.key in there:
+            if _has(store.get(slice_.key), _REDUCED):
+                continue  # its folds are not looked at again
+            broken.add(slice_.key)
+        broken |= {u.key for u in slice_.units() if u.key in there and not _has(store.get(u.key), _COUNTED)}
+    return store.drop(broken) if broken else 0
+
+
+_COUNTED = {"size", "correct", "partners", "late", "seconds"}
+_REDUCED = {"setting", "sizes", "correct", "chosen", "curve", "late", "trained", "seconds"}
+
+
+def _has(value: Any, names: set[str]) -> bool:
+    return isinstance(value, dict) and ("failed" in value or names <= value.keys())
 
 
 def summarise(slices: Sequence[Slice], store: Store) -> None:

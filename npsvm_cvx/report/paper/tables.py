@@ -12,10 +12,10 @@ from ... import catalog, datasets
 from ...errors import NPSVMError
 from ..analysis import Cell as Entry
 from ..analysis import Table
-from ..paired import wilcoxon_holm
+from ..paired import Comparison, wilcoxon_holm
 from ..statistics import Friedman, friedman
 from . import experiments, published, sets, toys
-from .cells import FAILED, NOT_RUN, Beside, Cells, Failures
+from .cells import EXPLAINED, FAILED, NOT_RUN, Beside, Cells, Failures, power
 from .experiments import QUESTIONS
 from .methods import methods
 from .work import PAPER, family
@@ -125,35 +125,42 @@ def _misprint(name: str, here: tuple[int, int, int], given: tuple[int, ...]) -> 
 
 
 def paper_tables(rows: Sequence[Beside]) -> list[Table]:
-    """Return Tables 3 to 6, one line a cell."""
-    columns = [
-        *("set", "method", "ours", "sd", "the paper's", "difference", "in se", "verdict", "nested", "optimism"),
-        "ms a fit",
-        *("setting", "meaning"),
-    ]  # the last only where there is something to explain
+    """Return Tables 3 to 6, one line a cell; of columns that may be empty, those that are not."""
     found = []
     for number, title in TITLES.items():
-        lines: list[list[Entry]] = []
-        for each in rows:
-            if each.table != number:
-                continue
-            cell = each.ours
-            theirs = None if math.isnan(each.theirs) else each.theirs
-            if cell is None:
-                verdict, why = each.verdict, each.failure
-                lines.append([each.row, each.column, None, None, theirs, None, None, verdict, *[None] * 3, "", why])
-                continue
-            why = each.why if each.verdict == "explained" else ""
-            lines.append(
-                [
-                    *(each.row, each.column, cell.accuracy, cell.sd, theirs, each.difference),
-                    *(abs(each.difference) / cell.error if cell.error > 0 else None, each.verdict),
-                    *(cell.nested, cell.optimism, 1e3 * cell.seconds, cell.setting, why),
-                ]
-            )
-        width = len(columns) if any(line[-1] for line in lines) else len(columns) - 1
-        found.append(Table(title, _INTRO[number], columns[:width], [line[:width] for line in lines], decimals=2))
+        lines = [_line(each) for each in rows if each.table == number]
+        columns = [c for c in lines[0] if c not in _OPTIONAL or any(line[c] not in (None, "") for line in lines)]
+        entries = [[line[c] for c in columns] for line in lines]
+        found.append(Table(title, _INTRO[number], columns, entries, decimals=2))
     return found
+
+
+_OPTIONAL = ("their sd", "their s", "meaning")
+
+
+def _line(each: Beside) -> dict[str, Entry]:
+    cell = each.ours
+    return {
+        "set": each.row,
+        "method": each.column,
+        "ours": cell.accuracy if cell else None,
+        "sd": cell.sd if cell else None,
+        "the paper's": _known(each.theirs),
+        "their sd": _known(each.theirs_sd),
+        "difference": _known(each.difference),
+        "in se": _known(abs(each.difference) / cell.error) if cell and cell.error > 0 else None,
+        "verdict": each.verdict,
+        "nested": cell.nested if cell else None,
+        "optimism": cell.optimism if cell else None,
+        "ms a fit": 1e3 * cell.seconds if cell else None,
+        "their s": _known(each.theirs_seconds),
+        "setting": cell.setting if cell else "",
+        "meaning": each.why if each.verdict == EXPLAINED else each.failure,
+    }
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 _FIRST = (
@@ -242,7 +249,7 @@ def friedman_table(found: Cells) -> Table:
     for words, kernel, names, chosen in scopes():
         test = ranked(found, kernel, names, chosen)
         if test is None:
-            rows.append([words, len(chosen), 0, None, None, None, None, "", "too little was run"])
+            rows.append([words, len(chosen), *[None] * 6, "too little was run: fewer than five sets have them all"])
             continue
         left = "; left out: " + ", ".join((*test.ranks.dropped, *test.ranks.failed))
         rows.append(
@@ -299,7 +306,7 @@ def wilcoxon_table(found: Cells) -> Table:
                 rows.append(
                     [
                         *(KERNEL[kernel], pair.other, pair.sets, pair.wins, pair.ties, pair.losses, pair.difference),
-                        *(_p(pair.p), _p(pair.adjusted), _said(pair.adjusted, pair.difference, pair.note)),
+                        *(_p(pair.p), _p(pair.adjusted), _said(pair)),
                     ]
                 )
     return Table(
@@ -315,12 +322,17 @@ def wilcoxon_table(found: Cells) -> Table:
 SUBJECT = NAMES["hnpsvm"]
 
 
-def _said(p: float, difference: float, note: str) -> str:
-    if note:
-        return note
-    if p >= 0.05:
+def _said(pair: Comparison) -> str:
+    if pair.note:
+        return pair.note
+    if pair.smallest > _LEVEL:
+        return f"too few sets to tell: p is at least {pair.smallest:.2g}"
+    if pair.adjusted >= _LEVEL:
         return "not told apart"
-    return f"{SUBJECT} is better" if difference > 0 else f"{SUBJECT} is worse"
+    return f"{SUBJECT} is better" if pair.difference > 0 else f"{SUBJECT} is worse"
+
+
+_LEVEL = 0.05
 
 
 def _p(value: float) -> str:
@@ -353,25 +365,48 @@ def experiment_tables(found: Cells, table: pd.DataFrame) -> list[Table]:
             )
         columns = ["data", "kernel", "method", "accuracy", "sd", "nested", "the paper's", "difference", "verdict"]
         made.append(Table(question.title, f"{question.intro} {answer(lines)}", columns, rows, decimals=2))
-    curve = experiments.small_c(table)
-    if curve:
-        theirs = float(
-            published.accuracies().set_index(["table", "row", "column"]).loc[(5, "Segment", "1-v-1"), "accuracy"]
-        )
-        best = max(curve.values())
-        low = min(curve.values())
-        intro = (
-            f"The linear SVM's mean accuracy against C. The paper prints {theirs:.2f}; the best here is {best:.2f}, "
-            "and "
-            + (
-                f"{theirs:.2f} is passed on the way from {low:.2f} at the smallest C."
-                if low <= theirs <= best
-                else f"no C of the grid gives {theirs:.2f}."
-            )
-        )
-        rows = [[f"2^{round(math.log2(c))}", value, value - theirs] for c, value in curve.items()]
-        made.append(Table("Segment: a small C?", intro, ["C", "accuracy", "minus the paper's"], rows, decimals=2))
+    curves = experiments.curves(table)
+    made += [_segment(curve) for curve in curves if (curve.table, curve.row) == (5, "Segment")]
+    if curves:
+        made.append(_any_c(curves))
     return made
+
+
+def _segment(curve: experiments.Curve) -> Table:
+    """Return the linear SVM's curve on Segment, of which a small C was suspected."""
+    low, best = min(curve.means.values()), max(curve.means.values())
+    shown = f"{curve.theirs:.2f} is passed on the way from {low:.2f} at the worst C"
+    intro = (
+        f"The linear SVM's mean accuracy against C. The paper prints {curve.theirs:.2f}; the best here is {best:.2f}, "
+        f"and {shown if curve.passes else f'no C of the grid gives {curve.theirs:.2f}'}."
+    )
+    rows: list[list[Entry]] = [[power(c), value, value - curve.theirs] for c, value in curve.means.items()]
+    return Table("Segment: a small C?", intro, ["C", "accuracy", "minus the paper's"], rows, decimals=2)
+
+
+def _any_c(curves: Sequence[experiments.Curve]) -> Table:
+    """Return the same question of every figure of the SVM."""
+    passed = [curve for curve in curves if curve.passes]
+    smaller = sum(curve.nearest < curve.best for curve in passed)
+    above = sum(curve.theirs > max(curve.means.values()) for curve in curves)
+    below = len(curves) - len(passed) - above
+    intro = (
+        "The question Segment was asked, asked of every figure of the SVM: the mean accuracy against C, with the "
+        f"Gaussian kernel at the best gamma for each C. Of {len(curves)} figures, {len(passed)} lie between the worst "
+        f"and the best C ({smaller} of them are met nearest at a C smaller than the best), {above} above the best and "
+        f"{below} below the worst. That a C can be found is weak evidence: a curve passes through many figures."
+    )
+    rows: list[list[Entry]] = []
+    for curve in curves:
+        rows.append(
+            [
+                *(curve.row, KERNEL[published.KERNELS[curve.table]], curve.theirs),
+                *(curve.means[curve.best], power(curve.best), curve.means[min(curve.means)]),
+                *(curve.means[curve.nearest], power(curve.nearest)),
+            ]
+        )
+    columns = ["set", "kernel", "the paper's", "best", "best C", "smallest C", "nearest", "nearest C"]
+    return Table("Every SVM figure: at another C?", intro, columns, rows, decimals=2)
 
 
 def answer(lines: Sequence[experiments.Line]) -> str:
