@@ -335,13 +335,12 @@ def test_too_few_sets_are_not_called_no_difference():
 
 
 def test_what_the_paper_has_of_deviations_and_times_is_shown_where_it_is_typed_in(monkeypatch):
-    def columns():
-        return tables.paper_tables(cells.beside({}, {}, {}))[0].columns
-
-    assert "their sd" not in columns()
-    typed = published.accuracies().assign(std=2.5, seconds=0.1)
-    monkeypatch.setattr(published, "accuracies", lambda: typed)
-    assert {"their sd", "their s"} <= set(columns())
+    given = published.accuracies()
+    for typed, there in ((math.nan, False), (2.5, True)):
+        monkeypatch.setattr(published, "accuracies", lambda typed=typed: given.assign(std=typed, seconds=typed))
+        columns = tables.paper_tables(cells.beside({}, {}, {}))[0].columns
+        assert ("their sd" in columns) == there
+        assert ("their s" in columns) == there
 
 
 # --- the whole of it --------------------------------------------------------------------------------------
