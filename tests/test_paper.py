@@ -291,9 +291,12 @@ def test_another_C_is_asked_of_every_figure_of_the_svm_and_is_no_more_than_that(
     (curve,) = experiments.curves(table)
     assert (curve.table, curve.row, curve.column, curve.theirs) == (5, "Segment", "1-v-1", 91.6)
     assert (curve.best, curve.nearest, curve.passes) == (2.0**4, 2.0**-4, True)
-    assert experiments.explanations({}, table) == {
+    found = {("segment", "linear", "svm"): cell(96, 1)}
+    assert experiments.explanations(found, table) == {
         (5, "Segment", "1-v-1"): f"{experiments.AT_C}2^-4 in place of the best: 91.00"
     }
+    found["segment", "linear", "svm"] = cell(96, 0.2)  # a curve that jumps past a figure does not give it
+    assert experiments.explanations(found, table) == {}
     (above,) = experiments.curves(pd.DataFrame([curve_of([80, 85, 88, 90, 91])]))
     assert not above.passes
     made = {each.title: each for each in tables.experiment_tables({}, table)}

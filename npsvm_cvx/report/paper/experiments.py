@@ -101,8 +101,8 @@ QUESTIONS = (
 def explanations(found: Cells, table: pd.DataFrame) -> dict[tuple[int, str, str], str]:
     """Return, for each figure of the paper that ours does not reproduce, what was tried that does, if anything.
 
-    A trial explains a figure that is within two of its standard deviations and nearer to it than ours; so does a C of
-    the SVM's grid at which its accuracy passes the figure.  Where several do, all are named.
+    A trial explains a figure that is within two of its standard deviations and nearer to it than ours; a C of the SVM's
+    grid one within two standard deviations of the best C's folds.  Where several do, all are named.
     """
     why: dict[tuple[int, str, str], list[str]] = {}
     printed = published.accuracies().dropna(subset="accuracy").set_index(["table", "row", "column"])["accuracy"]
@@ -125,7 +125,8 @@ def explanations(found: Cells, table: pd.DataFrame) -> dict[tuple[int, str, str]
                 _, trial, cell = min(near, key=lambda each: each[0])
                 why.setdefault((number, row, column), []).append(f"{trial.words}: {_with_sd(cell)}")
     for curve in curves(table):
-        if curve.passes and not math.isnan(curve.theirs):
+        ours = found.get((curve.dataset, published.KERNELS[curve.table], "svm"))
+        if ours is not None and abs(curve.means[curve.nearest] - curve.theirs) <= 2 * ours.sd:
             there = f"{AT_C}{power(curve.nearest)} in place of the best: {curve.means[curve.nearest]:.2f}"
             why.setdefault((curve.table, curve.row, curve.column), []).append(there)
     return {key: OR.join(words) for key, words in why.items()}
@@ -142,6 +143,7 @@ class Curve:
     table: int
     row: str
     column: str
+    dataset: str
     means: dict[float, float]
     theirs: float
 
@@ -178,7 +180,7 @@ def curves(table: pd.DataFrame) -> list[Curve]:
             key = (number, sets.LABELS[dataset], PAPER[family(dataset)]["svm"])
             values = {2.0**e: 100 * float(value) for e, value in zip(protocol.exponents, best, strict=True)}
             if not math.isnan(printed[key]):
-                made.append(Curve(*key, values, float(printed[key])))
+                made.append(Curve(*key, dataset, values, float(printed[key])))
     return made
 
 

@@ -47,6 +47,7 @@ def report(rows: Sequence[Beside], found: Cells, failed: Failures, table: pd.Dat
     if failed:
         facts.append(("methods failed on a set", str(len(failed))))
     made = [tables.toy_table(found), tables.sets_table(), *tables.paper_tables(rows)]
+    made += [tables.differences_table(rows)]
     made += tables.experiment_tables(found, table)
     made += [tables.friedman_table(found), tables.rank_table(found), tables.wilcoxon_table(found)]
     for nested in (False, True):

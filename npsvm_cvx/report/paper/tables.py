@@ -15,7 +15,7 @@ from ..analysis import Table
 from ..paired import Comparison, wilcoxon_holm
 from ..statistics import Friedman, friedman
 from . import experiments, published, sets, toys
-from .cells import EXPLAINED, FAILED, NOT_RUN, Beside, Cells, Failures, power
+from .cells import DIFFERS, EXPLAINED, FAILED, NOT_RUN, Beside, Cells, Failures, power
 from .experiments import QUESTIONS
 from .methods import methods
 from .work import PAPER, family
@@ -135,7 +135,7 @@ def paper_tables(rows: Sequence[Beside]) -> list[Table]:
     return found
 
 
-_OPTIONAL = ("their sd", "their s", "meaning")
+_OPTIONAL = ("their sd", "their s")
 
 
 def _line(each: Beside) -> dict[str, Entry]:
@@ -155,8 +155,27 @@ def _line(each: Beside) -> dict[str, Entry]:
         "ms a fit": 1e3 * cell.seconds if cell else None,
         "their s": _known(each.theirs_seconds),
         "setting": cell.setting if cell else "",
-        "meaning": each.why if each.verdict == EXPLAINED else each.failure,
     }
+
+
+def differences_table(rows: Sequence[Beside]) -> Table:
+    """Return every cell that does not reproduce or that failed, and what was tried of it."""
+    entries: list[list[Entry]] = []
+    for each in rows:
+        if each.verdict not in (EXPLAINED, DIFFERS, FAILED):
+            continue
+        ours = each.ours.accuracy if each.ours else None
+        why = {EXPLAINED: each.why, FAILED: each.failure}.get(each.verdict, "nothing that was tried comes near")
+        number = [each.row, each.column, KERNEL[each.kernel], ours, _known(each.theirs), _known(each.difference)]
+        entries.append([*number, each.verdict, why])
+    return Table(
+        "What does not reproduce",
+        "The figures of Tables 3 to 6 beyond two standard deviations, and what was tried that comes within them; the "
+        "trials are below, method by method.",
+        ["set", "method", "kernel", "ours", "the paper's", "difference", "verdict", "meaning"],
+        entries,
+        decimals=2,
+    )
 
 
 def _known(value: float) -> float | None:

@@ -33,6 +33,7 @@ EXPERIMENTS: dict[str, Sequence[str]] = {
 """Other forms of the sets, and the methods asked about them."""
 
 _ALSO_RBF = ("glass_with_id", "wpbc_without_time", "wpbc_with_id", "vowel_split")
+_SVM_RBF = ("vowel_speakers",)
 _SLOW = ("absolute", "pinball")  # with kernels or many samples, by a multiple
 _MANY_MARGINS = ("twsvm", "tbsvm")  # all other classes are margin rows
 _PROGRAM = ("l1_ls_twsvm",)  # a linear program a setting, where others share a decomposition
@@ -64,6 +65,7 @@ def slices(protocol: Protocol) -> list[Slice]:
     found += _of(by_size, variants, [None], protocol)
     found += _of(by_size, lambda d: PAPER[family(d)], protocol.gammas, protocol)
     found += _of(_ALSO_RBF, lambda d: EXPERIMENTS[d] if full else ("svm",), protocol.gammas, protocol)
+    found += _of(_SVM_RBF, lambda d: ("svm",), protocol.gammas, protocol)
     if full:
         found += _of(by_size, variants, protocol.gammas, protocol)
     else:  # a linear program of many classes costs as much as all else
