@@ -501,3 +501,15 @@ def test_a_saved_certificate_is_checked_anew(here):
     done = run("recheck", path)
     assert done.exit_code == 1
     assert "which is less than it proves" in done.output
+
+
+def test_the_module_runs_as_the_command():
+    shown = [
+        subprocess.run([*command, "list"], capture_output=True, text=True, check=True).stdout
+        for command in (
+            [sys.executable, "-m", "npsvm_cvx"],
+            [sys.executable, "-c", "from npsvm_cvx.cli import main; main()"],
+        )
+    ]
+    assert shown[0] == shown[1]
+    assert "hnpsvm" in shown[0]

@@ -26,7 +26,7 @@ ORDER = [
     ("instance",), ("evidence",), ("fenchel", "claims"), ("checks",), ("verification",), ("mutation",), ("location",),
     ("defects",), ("classes",), ("path",), ("plane_classifier",), ("estimator",), ("selection", "baselines"),
     ("plotting",), ("store",), ("scaffold",), ("report",), ("housekeeping",), ("collection",), ("testing",),
-    ("display",), ("cli",),
+    ("display",), ("cli",), ("__main__",),
 ]  # fmt: skip
 RANK = {name: rank for rank, line in enumerate(ORDER) for name in line}
 

@@ -528,6 +528,30 @@ def test_a_killed_run_and_two_at_once_end_in_the_same_report(built, tiny, tmp_pa
     assert written(out) == built[1]
 
 
+def test_workers_end_with_a_killed_run(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import os, sys, time\n"
+        f"sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from work import busy\n"
+        "from npsvm_cvx.report.runner import by_joblib\n"
+        f"list(by_joblib(2)(busy, [{str(tmp_path / 'a')!r}, {str(tmp_path / 'b')!r}]))\n"
+    )
+    (tmp_path / "work.py").write_text(
+        "import os, time\nfrom pathlib import Path\n"
+        "def busy(path):\n    Path(path + '.part').write_text(str(os.getpid()))\n"
+        "    os.replace(path + '.part', path)\n    time.sleep(600)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    process = subprocess.Popen([sys.executable, str(script)], env=environment, stdout=subprocess.PIPE)
+    begin = time.monotonic()
+    while not all((tmp_path / name).exists() for name in "ab") and time.monotonic() - begin < 60:
+        time.sleep(0.1)
+    assert str(process.pid) not in [(tmp_path / name).read_text() for name in "ab"]
+    process.kill()
+    process.communicate(timeout=60)  # the workers have inherited the pipe: it ends when all of them have
+
+
 def test_a_run_continues_from_the_table_alone(built, tiny, tmp_path):
     shutil.copy(built[0] / "paper.csv", tmp_path / "paper.csv")
     build(tmp_path, on_progress=lambda done, total, name: pytest.fail("run again") if name else None)

@@ -76,6 +76,29 @@ def test_kernel_rows_and_dependent_rows():
     assert (found.relative_gap <= 1e-9).all()
 
 
+@pytest.mark.parametrize("name", ["hnpsvm", "twsvm", "pinball", "nppc"])
+def test_many_columns_share_a_decomposition_however_large_and_few_do_not(name, monkeypatch):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(90, 2))
+    y = np.sort(np.arange(90) % 2)
+    X[:, 0] += y
+    K = np.exp(-0.01 * ((X[:, None] - X) ** 2).sum(axis=2))  # nearly dependent: sweeps alone do not end
+    rows = np.column_stack([K, np.ones(90)])
+    classes = Classes(rows, np.cumsum(np.bincount(y)), load(name).scheme, np.ones(90), np.ones(91))
+    first = C1 if "C1" in load(name)().get_params() else None
+    asked = []
+    monkeypatch.setattr(path, "_shared", lambda *a, own=path._shared: asked.append(1) or own(*a))
+    monkeypatch.setattr(path, "_LARGE", 0)
+    found = path.grid(load(name)(), classes, first, C2, tol=1e-8)
+    assert len(asked) == 2
+    assert (found.relative_gap <= 1e-8).all()
+    monkeypatch.setattr(path, "_TALL", 0)
+    alone = path.grid(load(name)(), classes, first, C2, tol=1e-8)
+    assert len(asked) == 2
+    values = rows @ found.planes.reshape(-1, 91).T, rows @ alone.planes.reshape(-1, 91).T
+    assert np.abs(values[0] - values[1]).max() <= 1e-2 * np.abs(values[1]).max()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

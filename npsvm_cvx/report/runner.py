@@ -49,7 +49,18 @@ def package_digest(without: Set[str], *also: str) -> str:
 def verifier_digest() -> str:
     """Return a digest of the modules that what a verification finds depends on."""
     return package_digest(
-        {"cli", "display", "scaffold", "estimator", "plane_classifier", "classes", "path", "baselines", "store"}
+        {
+            "__main__",
+            "cli",
+            "display",
+            "scaffold",
+            "estimator",
+            "plane_classifier",
+            "classes",
+            "path",
+            "baselines",
+            "store",
+        }
         | {"testing", "collection", "mutation", "syntax", "defects", "location"}
         | {"selection", "plotting", "housekeeping"}
     )
@@ -235,10 +246,12 @@ def by_joblib(jobs: int, backend: str = "loky", scheduler: str | None = None) ->
 
     def spread(run: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
         with _cluster(scheduler) if scheduler is not None else contextlib.nullcontext():
+            # one job runs in this process, and a cluster's workers are its own
+            do = _ending_with_parent if backend == "loky" and jobs > 1 else _with_task
             ahead = jobs if backend == "loky" else 8 * jobs  # a cluster may have more workers than this machine
             with parallel_config(backend=backend, n_jobs=jobs):
                 yield from Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch=ahead)(
-                    delayed(_with_task)(run, task) for task in tasks
+                    delayed(do)(run, task) for task in tasks
                 )
 
     return spread
@@ -246,6 +259,24 @@ def by_joblib(jobs: int, backend: str = "loky", scheduler: str | None = None) ->
 
 def _with_task(run: Callable[[Any], Any], task: Any) -> tuple[Any, Any]:
     return task, run(task)
+
+
+def _ending_with_parent(run: Callable[[Any], Any], task: Any) -> tuple[Any, Any]:
+    _end_when_orphaned()
+    return _with_task(run, task)
+
+
+@cache
+def _end_when_orphaned() -> None:
+    """End this process when the one that started it is killed: joblib's workers would else finish their task first."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextlib.contextmanager
