@@ -79,20 +79,20 @@ def _stage(slice_: Slice) -> int:
     asked, samples = slice_.dataset in EXPERIMENTS, _samples(slice_.dataset)
     svm = slice_.method.startswith("svm")
     if slice_.method in _PROGRAM:
-        return 6 if linear and family(slice_.dataset) == "two" else 8
+        return 7 if linear and family(slice_.dataset) == "two" else 9
     if linear and svm:  # LIBSVM takes long at a large C
         if paper and samples > 1000 and (asked or samples > 4000):
-            return 5 if family(slice_.dataset) == "two" or slice_.dataset == "cmc" else 2
-        return 6 if not paper and samples > 500 else 0 if paper and not asked else 1
+            return 4 if family(slice_.dataset) == "two" or slice_.dataset == "cmc" else 2
+        return 7 if not paper and samples > 500 else 0 if paper and not asked else 1
     if linear:
         if not paper and samples > 1500 and slice_.method in (*_SLOW, *_MANY_MARGINS):
-            return 6
+            return 7
         return 0 if paper and not asked else 1
     if paper and ((svm and samples > 4000) or (slice_.method == "gepsvm" and samples > 1000)):
-        return 5  # a model a setting
-    if paper:
-        return 3 if samples < 1000 else 4
-    return 8 if slice_.method in _SLOW else 7
+        return 6  # a model a setting
+    if paper:  # more than two thousand samples have few centres
+        return 3 if samples < 1000 else 4 if samples > 2000 else 5
+    return 9 if slice_.method in _SLOW else 8
 
 
 @cache
