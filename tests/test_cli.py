@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from npsvm_cvx import available, cli, load, verification
+from npsvm_cvx.commands import report as reports
 from npsvm_cvx.datasets import DATASETS, VARIANTS
 from npsvm_cvx.errors import NPSVMError
 from npsvm_cvx.evidence import Row
@@ -359,7 +360,7 @@ def stub(monkeypatch):
 
     module = types.ModuleType("stub")
     module.build = build
-    monkeypatch.setitem(sys.modules, cli.REPORTS["verification"], module)
+    monkeypatch.setitem(sys.modules, reports.REPORTS["verification"], module)
     return calls
 
 
@@ -392,7 +393,7 @@ def test_errors_of_a_report_are_sentences(here, stub, monkeypatch):
     def build(*_, **__):
         raise NPSVMError("the store is half written; delete it.")
 
-    monkeypatch.setattr(sys.modules[cli.REPORTS["verification"]], "build", build)
+    monkeypatch.setattr(sys.modules[reports.REPORTS["verification"]], "build", build)
     assert refused("report", "verification") == "npsvm: the store is half written; delete it.\n"
 
 

@@ -14,6 +14,7 @@ import npsvm_cvx
 PACKAGE = Path(npsvm_cvx.__file__).parent
 MODULES = {path.stem: path for path in sorted(PACKAGE.glob("*.py")) if path.stem != "__init__"}
 REPORTS = sorted((PACKAGE / "report").rglob("*.py"))
+COMMANDS = sorted((PACKAGE / "commands").glob("*.py"))
 
 # from the bottom to the top: a module may import those of earlier lines, and none of its own line or below, but for
 # what stands together in one line by design
@@ -26,7 +27,7 @@ ORDER = [
     ("instance",), ("evidence",), ("fenchel", "claims"), ("checks",), ("verification",), ("mutation",), ("location",),
     ("defects",), ("classes",), ("path",), ("plane_classifier",), ("estimator",), ("selection", "baselines"),
     ("plotting",), ("store",), ("scaffold",), ("report",), ("housekeeping",), ("collection",), ("testing",),
-    ("display",), ("cli",), ("__main__",),
+    ("display",), ("commands",), ("cli",), ("__main__",),
 ]  # fmt: skip
 RANK = {name: rank for rank, line in enumerate(ORDER) for name in line}
 
@@ -34,7 +35,7 @@ RANK = {name: rank for rank, line in enumerate(ORDER) for name in line}
 def imported(path, package_of="npsvm_cvx"):
     """Return the package's own modules that a file imports, anywhere in it, lazily or for types as well."""
     found = set()
-    depth = len(path.relative_to(PACKAGE).parts) - 1  # 0 in the package, 1 in report/
+    depth = len(path.relative_to(PACKAGE).parts) - 1  # 0 in the package, 1 in report/ and commands/
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {
@@ -48,7 +49,7 @@ def imported(path, package_of="npsvm_cvx"):
             if node.level == depth + 1:  # from . in the package, from .. in report/
                 found |= {module.split(".")[0]} if module else {n.name for n in node.names}
             if node.level and node.level <= depth:
-                found.add("report")
+                found.add(path.relative_to(PACKAGE).parts[0])
     return found
 
 
@@ -67,6 +68,12 @@ def test_imports_go_one_way(name):
 def test_reports_import_from_below(path):
     for other in (imported(path) & set(RANK)) - {"report"}:
         assert RANK[other] < RANK["report"]
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: path.stem)
+def test_commands_import_from_below(path):
+    for other in (imported(path) & set(RANK)) - {"commands"}:
+        assert RANK[other] < RANK["commands"]
 
 
 ARRAYS = ["terms", "problem", "certificate", "newton", "kernels", "sor", "steps", "working_set", "interior",

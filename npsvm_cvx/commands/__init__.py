@@ -1,0 +1,1 @@
+"""The commands of ``npsvm``, a module each: arguments in, text out.  None computes anything itself."""
