@@ -181,5 +181,6 @@ def notes(rows: Sequence[Beside], found: Cells, protocol: Protocol) -> list[str]
         + (f" Sets were cut to {protocol.max_rows} stratified samples." if protocol.max_rows else ""),
         "“Not run” is work that the time given did not reach. Such a cell is nowhere counted, ranked or averaged. "
         "Times: training one fold at all settings, divided by how many there are, since one decomposition serves many; "
-        "the median fold, and the mean over gammas.",
+        "the median fold, and the mean over gammas. They are no comparison of speed: runs are continued, so they may "
+        "be of several versions of the solver, and of a machine that was doing other work.",
     ]
