@@ -82,13 +82,13 @@ def export(store: Store, path: Path) -> int:
     NPSVMError
         Another ending, or a file that cannot be written.
     """
-    if path.suffix not in FORMATS:
+    if path.suffix.lower() not in FORMATS:
         raise NPSVMError(f"out={str(path)!r} must end in {' or '.join(FORMATS)}, by which its form is chosen.")
     entries = list(store.entries())
     names = sorted({name for entry in entries for name in entry.about})
     try:
         with path.open("w", encoding="utf-8", newline="") as file:
-            if path.suffix == ".json":
+            if path.suffix.lower() == ".json":
                 rows = [
                     {"key": e.key, "saved": e.saved, "about": e.about, "value": json.loads(e.text)} for e in entries
                 ]

@@ -23,6 +23,9 @@ FILE = "results.sqlite"
 """The name of the store in a report's folder."""
 
 
+_ADDED = ("about", "saved")  # columns that the first stores had not
+
+
 def key_of(**parts: Any) -> str:
     """Return a key that changes with any of the parts.
 
@@ -82,15 +85,19 @@ class Store:
             self._connection.close()
             raise
         except sqlite3.DatabaseError as error:
-            what = "is not a results store" if "not a database" in str(error) else f"cannot be used ({error})"
-            raise NPSVMError(f"{path} {what}: remove it, or choose another folder.") from error
+            foreign = "not a database" in str(error)
+            what = (
+                "is not a results store: remove it, or choose another folder" if foreign else f"cannot be used: {error}"
+            )
+            raise NPSVMError(f"{path} {what}.") from error
         except OSError as error:
             raise NPSVMError(f"{path.parent} cannot be written: {error.strerror or error}.") from error
 
     def _refuse_foreign(self, create: bool) -> None:
         """Refuse a database of something else before anything is written to it."""
-        tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if not {"key", "value"} <= self._columns() and (tables or not create):
+        tables = {row[0] for row in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        ours = tables == {"results"} and {"key", "value"} <= self._columns() <= {"key", "value", *_ADDED}
+        if not ours and (tables or not create):
             holds = "its tables are another program's" if tables else "it is empty"
             raise NPSVMError(f"{self.path} is not a results store ({holds}): remove it, or choose another folder.")
 
@@ -99,7 +106,7 @@ class Store:
 
     def _add_columns(self) -> None:
         there = self._columns()
-        for name in ("about", "saved"):
+        for name in _ADDED:
             if name in there:
                 continue
             try:
@@ -153,9 +160,15 @@ class Store:
         for key, about, saved, text in rows:
             try:
                 found = json.loads(about or "{}")
-            except json.JSONDecodeError:
+            except (json.JSONDecodeError, TypeError):
                 found = {}
             yield Entry(key, found if isinstance(found, dict) else {}, saved, text)
+
+    def damaged(self) -> int:
+        """Return how many results are damaged: they count as missing, and go when others are dropped."""
+        with self._lock, self._damage_named():
+            found = self._connection.execute("SELECT count(*) FROM results WHERE NOT json_valid(value)").fetchone()
+        return int(found[0])
 
     def drop(self, keys: Set[str]) -> int:
         """Remove results, and damaged ones, and give their room back; return how many of ``keys`` there were."""

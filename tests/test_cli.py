@@ -504,6 +504,19 @@ def test_a_saved_certificate_is_checked_anew(here):
     assert "which is less than it proves" in done.output
 
 
+def test_a_readme_that_no_report_wrote_is_not_written_over(here):
+    Path("project").mkdir()
+    Path("project/README.md").write_text("mine")
+    assert "holds a README.md that no report wrote" in refused("report", "paper", "--hours", "0", "--out", "project")
+    assert [path.name for path in Path("project").iterdir()] == ["README.md"]
+
+
+def test_the_store_command_alone_shows_its_help():
+    shown = run("store")
+    assert shown.exit_code == 2
+    assert all(word in shown.stdout for word in ("ls", "gc", "export"))
+
+
 def test_the_module_runs_as_the_command():
     shown = [
         subprocess.run([*command, "list"], capture_output=True, text=True, check=True).stdout

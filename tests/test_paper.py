@@ -24,7 +24,19 @@ from npsvm_cvx.datasets import as_arrays, stratified_subsample
 from npsvm_cvx.errors import NPSVMError
 from npsvm_cvx.report import latex, paper, runner
 from npsvm_cvx.report.analysis import Table
-from npsvm_cvx.report.paper import cells, experiments, folds, protocol, published, results, sets, tables, toys, work
+from npsvm_cvx.report.paper import (
+    cells,
+    experiments,
+    folds,
+    protocol,
+    published,
+    results,
+    sets,
+    sound,
+    tables,
+    toys,
+    work,
+)
 from npsvm_cvx.report.paper.methods import Kernel, Part, landmarks, methods
 from npsvm_cvx.report.paper.protocol import FULL, QUICK, Protocol, Slice
 from npsvm_cvx.store import FILE, Store
@@ -267,14 +279,14 @@ def test_an_explanation_must_come_near_the_papers_figure():
     # Glass 1-v-1, linear: the paper 94.16
     key = ("glass", "linear", "svm")
     found = {key: cell(64, 8), ("glass_with_id", "linear", "svm"): cell(94.4, 4)}
-    assert experiments.explanations(found, NOTHING) == {
+    assert experiments.explanations(found, NOTHING, QUICK) == {
         (5, "Glass", "1-v-1"): "Id kept as a tenth feature: 94.40 ± 4.00"
     }
     found["glass_with_id", "linear", "svm"] = cell(80, 6)
-    assert experiments.explanations(found, NOTHING) == {}
+    assert experiments.explanations(found, NOTHING, QUICK) == {}
     found[key] = cell(94.2, 6)  # nothing to explain better
     found["glass_with_id", "linear", "svm"] = cell(95, 6)
-    assert experiments.explanations(found, NOTHING) == {}
+    assert experiments.explanations(found, NOTHING, QUICK) == {}
 
 
 def curve_of(figures, dataset="segment", kernel="linear", gamma=math.nan):
@@ -288,42 +300,77 @@ def curve_of(figures, dataset="segment", kernel="linear", gamma=math.nan):
 
 def test_another_C_is_asked_of_every_figure_of_the_svm_and_is_no_more_than_that():
     table = pd.DataFrame([curve_of([80, 91, 95, 96, 94])])  # Segment, linear: the paper 91.60
-    (curve,) = experiments.curves(table)
+    (curve,) = experiments.curves(table, QUICK)
     assert (curve.table, curve.row, curve.column, curve.theirs) == (5, "Segment", "1-v-1", 91.6)
     assert (curve.best, curve.nearest, curve.passes) == (2.0**4, 2.0**-4, True)
     found = {("segment", "linear", "svm"): cell(96, 1)}
-    assert experiments.explanations(found, table) == {
+    assert experiments.explanations(found, table, QUICK) == {
         (5, "Segment", "1-v-1"): f"{experiments.AT_C}2^-4 in place of the best: 91.00"
     }
     found["segment", "linear", "svm"] = cell(96, 0.2)  # a curve that jumps past a figure does not give it
-    assert experiments.explanations(found, table) == {}
-    (above,) = experiments.curves(pd.DataFrame([curve_of([80, 85, 88, 90, 91])]))
+    assert experiments.explanations(found, table, QUICK) == {}
+    (above,) = experiments.curves(pd.DataFrame([curve_of([80, 85, 88, 90, 91])]), QUICK)
     assert not above.passes
-    made = {each.title: each for each in tables.experiment_tables({}, table)}
+    made = {each.title: each for each in tables.experiment_tables({}, table, protocol.QUICK)}
     assert "91.60 is passed on the way from 80.00" in made["Segment: a small C?"].intro
     assert "Of 1 figures, 1 lie between" in made["Every SVM figure: at another C?"].intro
     # a Gaussian figure only where every gamma was run: the best of them at each C
     some = [curve_of([50, 60, 70, 80, 70], kernel="rbf", gamma=2.0**e) for e in protocol.QUICK.gammas]
     some[1] = curve_of([55, 60, 90, 80, 70], kernel="rbf", gamma=2.0**-4)
-    (gaussian,) = experiments.curves(pd.DataFrame(some))
+    (gaussian,) = experiments.curves(pd.DataFrame(some), QUICK)
     assert list(gaussian.means.values()) == pytest.approx([55, 60, 90, 80, 70])
-    assert experiments.curves(pd.DataFrame(some[:2])) == []
+    assert experiments.curves(pd.DataFrame(some[:2]), QUICK) == []
 
 
 def test_another_kernel_is_tried_of_the_linear_figures_only():
     found = {("satimage", "linear", "svm"): cell(87.6, 1), ("satimage", "rbf", "svm"): cell(91.5, 1)}
-    why = experiments.explanations(found, NOTHING)
+    why = experiments.explanations(found, NOTHING, QUICK)
     assert why[5, "Satimage", "1-v-1"] == "the Gaussian kernel in the linear one's place: 91.50 ± 1.00"
     question = next(q for q in experiments.QUESTIONS if q.row == "Satimage")
-    shown = [(line.kernel, line.trial.kernel, line.cell.accuracy) for line in experiments.lines(question, found)]
+    shown = [
+        (line.kernel, line.trial.kernel, line.cell.accuracy)
+        for line in experiments.lines(question, found, FULL)
+        if line.cell
+    ]
     assert shown == [("linear", "", 87.6), ("linear", "rbf", 91.5), ("rbf", "", 91.5)]
 
 
-def test_a_wide_window_is_called_one():
+def test_a_trial_that_fits_ours_as_well_is_said_to():
     found = {("vowel", "linear", "svm"): cell(84, 6), ("vowel_speakers", "linear", "svm"): cell(57.6, 16)}
-    assert experiments.explanations(found, NOTHING)[5, "Vowel", "1-v-1"].endswith(
-        "57.60 ± 16.00, a window of 64 points"
+    assert experiments.explanations(found, NOTHING, QUICK)[5, "Vowel", "1-v-1"].endswith(
+        f"57.60 ± 16.00{experiments.BOTH}"
     )
+    found["vowel_speakers", "linear", "svm"] = cell(57.6, 8)
+    assert experiments.explanations(found, NOTHING, QUICK)[5, "Vowel", "1-v-1"].endswith("57.60 ± 8.00")
+
+
+def test_what_was_not_tried_is_not_said_to_have_been():
+    found = {("satimage", "linear", "mbsvm"): cell(83.6, 1)}
+    rows = cells.beside(found, {}, {})
+    (row,) = tables.differences_table(rows, experiments.tried(found, NOTHING, FULL)).rows
+    assert row[-1] == "nothing else was tried"
+    assert experiments.lines(next(q for q in experiments.QUESTIONS if q.row == "Satimage"), found, FULL)[1].cell is None
+    made = {each.title: each for each in tables.experiment_tables(found, NOTHING, FULL)}
+    assert ["not run" in row for row in made["Satimage: linear, or Gaussian?"].rows].count(True) >= 4
+    found["satimage", "rbf", "mbsvm"] = cell(80, 1)
+    (row,) = tables.differences_table(rows, experiments.tried(found, NOTHING, FULL)).rows
+    assert row[-1] == "nothing that was tried comes near"
+
+
+def test_a_figure_that_barely_reproduces_is_listed_with_what_fits_better():
+    key = ("cmc2_nouse", "linear", "hnpsvm")  # CMC BHNPSVM, linear: the paper 77.86
+    found = {key: cell(68.2, 5), ("cmc2_longterm", "linear", "hnpsvm"): cell(78.2, 1)}
+    rows = cells.beside(found, {}, experiments.explanations(found, NOTHING, QUICK))
+    (row,) = tables.differences_table(rows, set()).rows
+    assert row[-2:] == ["reproduces", "long-term against the rest: 78.20 ± 1.00"]
+
+
+def test_every_variant_there_is_has_its_column_run_or_not():
+    found = {("iris", "rbf", "hnpsvm"): cell(95, 2)}
+    made = tables.variant_table(found, {}, "rbf", sets.SEVERAL, nested=False)
+    assert {"1-norm LS-TWSVM", "pinball loss", "SVM 1-v-r"} <= set(made.columns)
+    assert made.rows[0].count("not run") == len(made.columns) - 2
+    assert not tables.variant_table({}, {}, "rbf", sets.SEVERAL, nested=False).rows
 
 
 def test_too_few_sets_are_not_called_no_difference():
@@ -397,8 +444,17 @@ def test_figures_are_drawn_from_the_table_and_the_same_twice(built, tmp_path):
         shutil.copy(out / "paper.csv", tmp_path)
         table = results.read_csv(tmp_path / "paper.csv")
         found = cells.of(table, TINY)
-        paper.figures.draw(cells.beside(found, {}, experiments.explanations(found, table)), found, table, tmp_path)
+        paper.figures.draw(
+            cells.beside(found, {}, experiments.explanations(found, table, TINY)), found, table, tmp_path
+        )
     assert (tmp_path / "beside.svg").read_bytes() == before
+
+
+def test_a_figure_of_an_earlier_run_does_not_stay(tmp_path):
+    (tmp_path / "optimism.svg").write_text("of an earlier run")
+    empty = pd.DataFrame(columns=results._COLUMNS)
+    assert paper.figures.draw(cells.beside({}, {}, {}), {}, empty, tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_page_loads_nothing_and_is_well_formed(built):
@@ -559,13 +615,78 @@ def test_a_run_continues_from_the_table_alone(built, tiny, tmp_path):
     # of another version of the data, the code or the table nothing is taken
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "paper.csv").write_text("dataset,kernel\niris,linear\n")
-    build(tmp_path / "old", time_limit=0.0)
+    with pytest.warns(UserWarning, match=r"kept as paper\.previous1\.csv"):
+        build(tmp_path / "old", time_limit=0.0)
     assert results.read_csv(tmp_path / "old" / "paper.csv").empty
     table = results.read_csv(tmp_path / "paper.csv")
     results.write_csv(table.assign(key="0" * 24), tmp_path / "other.csv")
     with Store(tmp_path / "fresh" / FILE) as store:
         assert results.take_over(tmp_path / "other.csv", tiny_slices(TINY), store) == 0
         assert results.take_over(tmp_path / "paper.csv", tiny_slices(TINY), store) == len(table)
+
+
+def test_what_no_run_can_have_given_is_not_believed():
+    slice_ = Slice("iris", "svm", None, QUICK)
+    good = results.parsed(
+        {
+            **dict.fromkeys(("failed",), ""),
+            **{"setting": "C=1.0", "sizes": "30 30 30 30 30", "correct": "29 28 30 30 27", "late": 0, "trained": 50},
+            **{"chosen": "0.9:28 0.9:28 0.9:30 0.9:30 0.9:27", "curve": "0.3 0.9 0.96 0.95 0.9", "seconds": 0.1},
+        }
+    )
+    assert sound.reduced(slice_, good)
+    wrong = {
+        "sizes": ([30, 30, 30], [0] * 5, "30", None),
+        "correct": ([31, 28, 30, 30, 27], [29, 28], "abc", [-1, 28, 30, 30, 27]),
+        "chosen": ([], None, [[0.9, 28]], [[1.5, 28]] * 5, [[math.nan, 28]] * 5),
+        "curve": ([0.3], [0.3, 0.9, 0.96, 0.95, 90.0], []),
+        "setting": ({"C": -1.0}, {}, [], {"delta": 1.0}),
+        "trained": (0, None, "many"),
+        "late": (-1, 10**6),
+        "seconds": (math.inf, -1.0, None),
+    }
+    for name, values in wrong.items():
+        for value in values:
+            assert not sound.reduced(slice_, {**good, name: value}), (name, value)
+        assert not sound.reduced(slice_, {k: v for k, v in good.items() if k != name})
+    assert sound.reduced(slice_, {"failed": "ValueError: no"})
+    for other in ({"failed": ""}, {"failed": 3}, [], 7, None, "failed"):
+        assert not sound.reduced(slice_, other)
+    unit = slice_.units()[0]
+    fold = results.attempt(unit)
+    assert sound.unit(unit, json.loads(json.dumps(fold)))
+    for broken in (
+        {**fold, "correct": fold["correct"][1:]},
+        {**fold, "correct": [99] * 5},
+        {**fold, "size": 3},
+        {**fold, "partners": []},
+        {**fold, "partners": [[2, *fold["partners"][0][1:]]]},
+        {**fold, "seconds": None},
+        [],
+    ):
+        assert not sound.unit(unit, broken)
+
+
+def test_a_table_of_another_protocol_is_kept_said_and_continued_from(built, tiny, tmp_path, monkeypatch):
+    shutil.copy(built[0] / "paper.csv", tmp_path / "paper.csv")
+    before = (tmp_path / "paper.csv").read_bytes()
+    monkeypatch.setattr(protocol, "FULL", dataclasses.replace(TINY, name="full", folds=4))
+    with pytest.warns(UserWarning, match=r"kept as paper\.previous1\.csv"):
+        paper.build(tmp_path, jobs=1, time_limit=0.0)
+    assert (tmp_path / "paper.previous1.csv").read_bytes() == before
+    (tmp_path / FILE).unlink()
+    build(tmp_path, on_progress=lambda done, total, name: pytest.fail("run again") if name else None)
+    assert written(tmp_path) == built[1]
+
+
+def test_a_method_that_fails_on_a_toy_set_leaves_its_panel_out(built, tmp_path):
+    table = results.read_csv(built[0] / "paper.csv")
+    at = table.index[(table["dataset"] == "three_lines") & (table["kernel"] == "linear")][0]
+    for column in ("setting", "sizes", "correct", "chosen", "curve"):
+        table.loc[at, column] = ""
+    table.loc[at, "failed"] = "LinAlgError: singular"
+    results.write_csv(table, tmp_path / "paper.csv")
+    assert paper.write(tmp_path, TINY).is_file()
 
 
 @pytest.mark.parametrize("damage", ['{"half', "{}", '{"size": 3}'])

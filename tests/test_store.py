@@ -70,15 +70,19 @@ def test_a_damaged_value_counts_as_missing(tmp_path):
         assert store.get("a") is None
         assert store.keys() == set()
         assert list(store.entries()) == []
+        assert store.damaged() == 1
         store.drop(set())
     assert sqlite3.connect(path).execute("SELECT count(*) FROM results").fetchone() == (0,)
 
 
 @pytest.mark.parametrize("create", [True, False])
-def test_a_database_of_another_program_is_left_as_it_was(tmp_path, create):
+@pytest.mark.parametrize(
+    "tables", ["visits (place TEXT)", "results (key, value, mine)", "results (key, value); CREATE TABLE users (name)"]
+)
+def test_a_database_of_another_program_is_left_as_it_was(tmp_path, create, tables):
     path = tmp_path / "theirs.sqlite"
     connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE visits (place TEXT)")
+    connection.executescript(f"CREATE TABLE {tables};")
     connection.commit()
     connection.close()
     before = path.read_bytes()
@@ -96,3 +100,11 @@ def test_an_empty_file_becomes_a_store_only_where_one_is_to_be_made(tmp_path):
     with Store(path) as store:
         store.put("a", 1)
         assert store.keys() == {"a"}
+
+
+def test_what_a_result_is_of_may_be_damaged_too(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        for key, about in (("a", "{"), ("b", "[1]"), ("c", 7), ("d", b"\x00")):
+            store.put(key, 1)
+            store._connection.execute("UPDATE results SET about = ? WHERE key = ?", (about, key))
+        assert {(entry.key, *entry.about) for entry in store.entries()} == {("a",), ("b",), ("c",), ("d",)}

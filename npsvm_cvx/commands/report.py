@@ -98,6 +98,8 @@ def _processors() -> int:
 def _check_writable(folder: Path) -> None:
     import tempfile
 
+    if (folder / "README.md").exists() and not (folder / "index.html").exists():
+        raise NPSVMError(f"out={str(folder)!r} holds a README.md that no report wrote: choose another folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

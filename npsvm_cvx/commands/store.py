@@ -9,17 +9,25 @@ import typer
 from rich.text import Text
 
 from ..display import emit, plain_table
+from .ending import note
 
 if TYPE_CHECKING:
     from ..store import Store
 
 stores = typer.Typer(
     help="See, tidy and export the results that a report saved.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode=None,
     add_completion=False,
 )
 _Where = Annotated[Path, typer.Argument(metavar="WHERE", help="A report's folder, or its results.sqlite.")]
+
+
+@stores.callback()
+def _help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
 
 
 def _store(where: Path) -> Store:
@@ -35,11 +43,13 @@ def ls(where: _Where) -> None:
     from ..housekeeping import overview
 
     with _store(where) as store:
-        groups = overview(store)
+        groups, damaged = overview(store), store.damaged()
     table = plain_table("results of", "how many", "kB", "last saved", right=("how many", "kB"))
     for group in groups:
         table.add_row(group.what, f"{group.results:,}", f"{group.size / 1000:,.1f}", group.last)
     emit(table if groups else Text("nothing"))
+    if damaged:
+        note(f"{damaged:,} results are damaged, and count as missing; gc drops them.")
 
 
 @stores.command()
@@ -51,11 +61,12 @@ def gc(
     from ..housekeeping import unused
 
     with _store(where) as store:
-        keys = unused(store)
+        keys, damaged = unused(store), store.damaged()
         rest = len(store.keys()) - len(keys)
         if not dry_run:
             store.drop(keys)
-    emit(Text(f"{'would drop' if dry_run else 'dropped'} {len(keys):,} results, kept {rest:,}"))
+    also = f" and {damaged:,} damaged ones" if damaged else ""
+    emit(Text(f"{'would drop' if dry_run else 'dropped'} {len(keys):,} results{also}, kept {rest:,}"))
 
 
 @stores.command()

@@ -90,16 +90,16 @@ def longtable(table: Table) -> str:
         for i in long:
             kinds[i] = rf">{{\raggedright\arraybackslash}}p{{{share / _LINE:.2f}\textwidth}}"
     head = " & ".join(escape(column) for column in table.columns) + r" \\"
+    numbered = re.match(r"Table (\d+): (.*)", table.title)  # the paper's own numbers; LaTeX prints "Table n:" itself
+    title = numbered[2] if numbered else table.title
     lines = [
         rf"{{{size}",
+        *([rf"\setcounter{{table}}{{{int(numbered[1]) - 1}}}"] if numbered else []),
         rf"\begin{{longtable}}{{@{{}}{''.join(kinds)}@{{}}}}",
-        rf"\caption{{{escape(table.title)}}}\label{{tab:{_slug(table.title)}}} \\",
-        r"\toprule",
-        head,
-        r"\midrule",
-        r"\endhead",
-        r"\bottomrule",
-        r"\endfoot",
+        rf"\caption{{{escape(title[:1].upper() + title[1:])}}}\label{{tab:{_slug(table.title)}}} \\",
+        *(r"\toprule", head, r"\midrule", r"\endfirsthead"),
+        *(r"\toprule", head, r"\midrule", r"\endhead"),
+        *(r"\bottomrule", r"\endfoot"),
     ]
     lines += [" & ".join(escape(_shown(table, cell)) for cell in row) + r" \\" for row in table.rows]
     lines += [r"\end{longtable}", "}"]

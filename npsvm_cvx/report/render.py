@@ -134,7 +134,20 @@ def _environment() -> jinja2.Environment:
     environment.filters["cell"] = text
     environment.filters["shade"] = _shade
     environment.filters["right"] = figures_in
+    environment.filters["sort_key"] = _sort_key
     return environment
+
+
+def _sort_key(cell: Cell) -> str | None:
+    """Return what a cell is sorted by where that is not the text shown: a figure, or the value of a power of two."""
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return ""
+    if not isinstance(cell, str):
+        return str(cell)
+    shown = re.match(r"^(?:[A-Za-z]\w* = )?(?:2\^(-?\d+)|(\d+))$", cell)
+    if shown is None:
+        return None
+    return f"{2.0 ** int(shown[1]):g}" if shown[1] else shown[2]
 
 
 def refresh(appendix: Sequence[Table], out: Path) -> Path:

@@ -33,7 +33,7 @@ def build(
     out : Path
         Folder for the report; the store lies in it, so that an interrupted run continues, and so does one that only
         has the ``paper.csv`` of an earlier run there.  One with results of another protocol, version or code is kept
-        beside as ``paper.previous.csv``.
+        beside as ``paper.previous1.csv``, from which a run they are of continues.
     quick : bool
         A coarse grid, five folds, at most 200 rows a set.
     jobs : int
@@ -53,15 +53,17 @@ def build(
     chosen = protocol.QUICK if quick else protocol.FULL
     slices = work.slices(chosen)
     tidy = out / "paper.csv"
+    if tidy.is_dir():
+        raise NPSVMError(f"{tidy} is a folder, where the table of results is to be written.")
     with Store(out / FILE) as store:
-        if tidy.is_file():
+        for table in results.tables_in(out):
             with contextlib.suppress(NPSVMError):  # another version's table, of which nothing could be used
-                results.take_over(tidy, slices, store)
+                results.take_over(table, slices, store)
         results.gather(slices, store, spread, on_progress, time_limit)
-        table = results.frame(slices, store)
+        tidied = results.frame(slices, store)
         if tidy.is_file():
             results.set_aside(tidy, slices, store)
-    results.write_csv(table, tidy)
+    results.write_csv(tidied, tidy)
     return write(out, chosen)
 
 
@@ -81,7 +83,7 @@ def write(out: Path, chosen: protocol.Protocol) -> Path:
     table = results.read_csv(out / "paper.csv")
     found = cells.of(table, chosen)
     failed = cells.failures(table)
-    rows = cells.beside(found, failed, experiments.explanations(found, table))
+    rows = cells.beside(found, failed, experiments.explanations(found, table, chosen))
     report = summary.report(rows, found, failed, table, chosen)
     render.csv(cells.frame(found, rows), out / "cells.csv", "%.6g")
     pictures = figures.draw(rows, found, table, out)

@@ -13,9 +13,9 @@ import pandas as pd
 
 from . import published, sets
 from .cells import Cell, Cells, power
-from .protocol import PROTOCOLS
+from .protocol import Protocol
 from .results import parsed
-from .work import PAPER, family
+from .work import PAPER, family, planned
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ QUESTIONS = (
     Question(
         "Satimage",
         "Satimage: linear, or Gaussian?",
-        "The paper's linear figures are above what any setting of any linear method reached here.",
+        "Are its linear figures those of another kernel?",
         (
             Trial("the table's kernel", "satimage"),
             Trial("the Gaussian kernel in the linear one's place", "satimage", "rbf"),
@@ -98,11 +98,12 @@ QUESTIONS = (
 )
 
 
-def explanations(found: Cells, table: pd.DataFrame) -> dict[tuple[int, str, str], str]:
+def explanations(found: Cells, table: pd.DataFrame, protocol: Protocol) -> dict[tuple[int, str, str], str]:
     """Return, for each figure of the paper that ours does not reproduce, what was tried that does, if anything.
 
     A trial explains a figure that is within two of its standard deviations and nearer to it than ours; a C of the SVM's
-    grid one within two standard deviations of the best C's folds.  Where several do, all are named.
+    grid one within two standard deviations of the best C's folds.  Where several do, all are named; a trial so wide
+    that our own figure is within it too is said to be.
     """
     why: dict[tuple[int, str, str], list[str]] = {}
     printed = published.accuracies().dropna(subset="accuracy").set_index(["table", "row", "column"])["accuracy"]
@@ -123,8 +124,11 @@ def explanations(found: Cells, table: pd.DataFrame) -> dict[tuple[int, str, str]
             ]
             if near:
                 _, trial, cell = min(near, key=lambda each: each[0])
-                why.setdefault((number, row, column), []).append(f"{trial.words}: {_with_sd(cell)}")
-    for curve in curves(table):
+                said = f"{trial.words}: {_with_sd(cell)}"
+                if ours is not None and abs(cell.accuracy - ours.accuracy) <= 2 * cell.sd:
+                    said += BOTH
+                why.setdefault((number, row, column), []).append(said)
+    for curve in curves(table, protocol):
         ours = found.get((curve.dataset, published.KERNELS[curve.table], "svm"))
         if ours is not None and abs(curve.means[curve.nearest] - curve.theirs) <= 2 * ours.sd:
             there = f"{AT_C}{power(curve.nearest)} in place of the best: {curve.means[curve.nearest]:.2f}"
@@ -132,8 +136,8 @@ def explanations(found: Cells, table: pd.DataFrame) -> dict[tuple[int, str, str]
     return {key: OR.join(words) for key, words in why.items()}
 
 
-AT_C, OR = "C = ", "; or "
-"""How an explanation by another C begins, and what stands between two explanations."""
+AT_C, BOTH, OR = "C = ", ", which fits ours as well", "; or "
+"""How an explanation by another C begins, how one ends that tells nothing apart, and what stands between two."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,7 @@ class Curve:
         return min(self.means.values()) <= self.theirs <= max(self.means.values())
 
 
-def curves(table: pd.DataFrame) -> list[Curve]:
+def curves(table: pd.DataFrame, protocol: Protocol) -> list[Curve]:
     """Return the SVM's curve for each of its cells that was run whole and of which the paper's figure is known."""
     printed = published.accuracies().set_index(["table", "row", "column"])["accuracy"]
     ran = table[(table["method"] == "svm") & (table["failed"] == "")]
@@ -173,7 +177,6 @@ def curves(table: pd.DataFrame) -> list[Curve]:
             rows = ran[(ran["dataset"] == dataset) & (ran["kernel"] == kernel)].to_dict("records")
             if not rows:
                 continue
-            protocol = PROTOCOLS[str(rows[0]["protocol"])]
             if len(rows) != (1 if kernel == "linear" else len(protocol.gammas)):
                 continue
             best = np.max([parsed(row)["curve"] for row in rows], axis=0)
@@ -192,12 +195,12 @@ class Line:
     kernel: str
     method: str
     column: str
-    cell: Cell
+    cell: Cell | None
     theirs: float
 
 
-def lines(question: Question, found: Cells) -> list[Line]:
-    """Return what was run for a question."""
+def lines(question: Question, found: Cells, protocol: Protocol) -> list[Line]:
+    """Return what was run for a question, and, without a cell, what time did not reach."""
     printed = published.accuracies().set_index(["table", "row", "column"])["accuracy"]
     rows = []
     columns = PAPER[family(question.trials[0].dataset)]
@@ -209,15 +212,24 @@ def lines(question: Question, found: Cells) -> list[Line]:
             for trial in question.trials:
                 if trial.kernel == kernel:  # the table's own
                     continue
-                cell = found.get((trial.dataset, trial.kernel or kernel, method))
-                if cell is not None:
-                    rows.append(Line(trial, kernel, method, column, cell, theirs))
-    return rows
+                key = (trial.dataset, trial.kernel or kernel, method)
+                if key in found or key in planned(protocol):
+                    rows.append(Line(trial, kernel, method, column, found.get(key), theirs))
+    return rows if any(line.cell is not None for line in rows) else []
+
+
+def tried(found: Cells, table: pd.DataFrame, protocol: Protocol) -> set[tuple[int, str, str]]:
+    """Return the cells of the paper's tables of which anything else was tried here."""
+    numbers = {kernel: [n for n, k in published.KERNELS.items() if k == kernel] for kernel in ("linear", "rbf")}
+    asked = {
+        (number, question.row, line.column)
+        for question in QUESTIONS
+        for line in lines(question, found, protocol)
+        if line.cell is not None and line.trial is not question.trials[0]
+        for number in numbers[line.kernel]
+    }
+    return asked | {(curve.table, curve.row, curve.column) for curve in curves(table, protocol)}
 
 
 def _with_sd(cell: Cell) -> str:
-    wide = f", a window of {4 * cell.sd:.0f} points" if 4 * cell.sd > _WIDE else ""
-    return f"{cell.accuracy:.2f}" + ("" if math.isnan(cell.sd) else f" ± {cell.sd:.2f}{wide}")
-
-
-_WIDE = 20  # points between minus and plus two standard deviations from which it is said
+    return f"{cell.accuracy:.2f}" + ("" if math.isnan(cell.sd) else f" ± {cell.sd:.2f}")

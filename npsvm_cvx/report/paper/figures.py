@@ -21,6 +21,7 @@ from sklearn.svm import SVC
 from ... import catalog
 from ...baselines import GEPSVM
 from ...estimator import NPSVMClassifier
+from ...linalg import Array
 from ...planes import ZeroNormalWarning
 from ...plotting import PALETTE, DecisionRegionDisplay
 from .. import statistics
@@ -56,18 +57,22 @@ def draw(rows: Sequence[Beside], found: Cells, table: pd.DataFrame, out: Path) -
             figure = drawing()
             if figure is not None:
                 pictures.append(save(name, caption, figure, out, before))
+            else:  # one of an earlier run would be taken for this one's
+                for ending in (".svg", ".png"):
+                    (out / name).with_suffix(ending).unlink(missing_ok=True)
     return pictures
 
 
 _DIFFER = "Do the methods differ?"
 _BESIDE = (
     "Ours against the paper's, every figure that was at hand, with two standard deviations of our folds. On the line "
-    "they are equal."
+    "they are equal; those beyond two standard errors of our mean are named."
 )
 _RULE = (
     " A region has the colour of the class that wins there, a line that of the class whose plane it is: by the nearest "
     "rule it runs along its class, by the farthest (BHNPSVM, MHNPSVM, MBSVM and the like) along the other classes. "
-    "Planes that do not cross the view are not seen."
+    "The SVM's planes, one a pair of classes, are grey; of 1-v-r each class's own is drawn. Planes that do not cross "
+    "the view are not seen."
 )
 _FIGURE = "Figure {}: regions and planes on the {}, each method at the best setting of Table 1." + _RULE
 _VARIANTS = "Every formulation on both toy sets, at the best setting of Table 1; lines and colours as in Figure 1."
@@ -97,7 +102,7 @@ def _beside(rows: Sequence[Beside]) -> Figure | None:
             at = (row.theirs, row.ours.accuracy)
             colour = _VERDICT[row.verdict]
             axis.errorbar(*at, yerr=2 * row.ours.sd, fmt="o", color=colour, markersize=4.5, elinewidth=0.8, alpha=0.9)
-            if row.verdict != REPRODUCES:
+            if not row.close:
                 name = row.row if row.column in ("SVM", "1-v-1") else f"{row.row}, {row.column}"
                 labels.append((at, name))
         points = [(row.theirs, row.ours.accuracy) for row in known if row.kernel == kernel and row.ours]
@@ -141,7 +146,7 @@ def _label(
 
 
 def _settings(dataset: str, table: pd.DataFrame) -> dict[str, dict[str, float]]:
-    rows = table[(table["dataset"] == dataset) & (table["kernel"] == "linear")]
+    rows = table[(table["dataset"] == dataset) & (table["kernel"] == "linear") & (table["failed"] == "")]
     return {str(row["method"]): parsed(row)["setting"] for row in rows.to_dict("records")}
 
 
@@ -162,7 +167,7 @@ def _draw_region(axis: Any, method: str, dataset: str, setting: dict[str, float]
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", ZeroNormalWarning)
         model = make_pipeline(StandardScaler(), _model(method, setting)).fit(X, y)
-        DecisionRegionDisplay.from_estimator(
+        shown = DecisionRegionDisplay.from_estimator(
             model,
             X,
             y,
@@ -171,10 +176,33 @@ def _draw_region(axis: Any, method: str, dataset: str, setting: dict[str, float]
             grid_resolution=160,
             scatter_kwargs={"s": 7, "linewidths": 0.2, "rasterized": True},
         )
+        for values, colour in _other_planes(model, np.column_stack([shown.xx0.ravel(), shown.xx1.ravel()])):
+            if values.min() < 0 < values.max():
+                grid = values.reshape(shown.xx0.shape)
+                axis.contour(shown.xx0, shown.xx1, grid, levels=[0.0], colors=[colour], linewidths=1.4, zorder=3)
     axis.set_xticks([])
     axis.set_yticks([])
     axis.set_xlabel("")
     axis.set_ylabel("")
+
+
+def _other_planes(model: Any, points: Array) -> list[tuple[Array, str]]:
+    """Return what is zero on the planes that a display does not know, and their colours.
+
+    Those are the SVM's, in grey, and of models one against the rest each class's own, in its colour.
+    """
+    last, rows = model[-1], model[:-1].transform(points)
+    if isinstance(last, SVC):
+        last.decision_function_shape = "ovo"  # a column a pair: each is a plane
+        return [(column, _GREY) for column in last.decision_function(rows).reshape(len(rows), -1).T]
+    if not isinstance(last, OneVsRestClassifier):
+        return []
+    if isinstance(last.estimators_[0], SVC):
+        return [(one.decision_function(rows), PALETTE[k]) for k, one in enumerate(last.estimators_)]
+    return [(one.plane_values(rows)[:, 1], PALETTE[k]) for k, one in enumerate(last.estimators_)]
+
+
+_GREY = "#4a5563"
 
 
 def _toys(dataset: str, table: pd.DataFrame) -> Figure | None:

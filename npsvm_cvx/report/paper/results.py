@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from ...errors import NPSVMError
 from ...store import Store
 from .. import runner
 from ..runner import Progress, Spread
+from . import sound
 from .folds import reduce, run
 from .protocol import Slice, Unit
 
@@ -37,7 +39,9 @@ def gather(
     drop_broken(slices, store)
     there = store.keys()
     units = [unit for slice_ in slices if keys[slice_] not in there for unit in slice_.units()]
-    runner.complete(units, attempt, store, spread, on_progress, time_limit=time_limit)
+    before = sum(slice_.load().folds for slice_ in slices if keys[slice_] in there)
+    counted = runner.part_of(on_progress, before, before + len(units))
+    runner.complete(units, attempt, store, spread, counted, time_limit=time_limit)
     summarise(slices, store)
 
 
@@ -50,24 +54,16 @@ def attempt(unit: Unit) -> dict[str, Any]:
 
 
 def drop_broken(slices: Sequence[Slice], store: Store) -> int:
-    """Remove results that are not whole, so that they are done again; return how many there were."""
+    """Remove results that no run can have given, so that they are done again; return how many there were."""
     there = store.keys()
     broken = set()
     for slice_ in slices:
         if slice_.key in there:
-            if _has(store.get(slice_.key), _REDUCED):
+            if sound.reduced(slice_, store.get(slice_.key)):
                 continue  # its folds are not looked at again
             broken.add(slice_.key)
-        broken |= {u.key for u in slice_.units() if u.key in there and not _has(store.get(u.key), _COUNTED)}
+        broken |= {u.key for u in slice_.units() if u.key in there and not sound.unit(u, store.get(u.key))}
     return store.drop(broken) if broken else 0
-
-
-_COUNTED = {"size", "correct", "partners", "late", "seconds"}
-_REDUCED = {"setting", "sizes", "correct", "chosen", "curve", "late", "trained", "seconds"}
-
-
-def _has(value: Any, names: set[str]) -> bool:
-    return isinstance(value, dict) and ("failed" in value or names <= value.keys())
 
 
 def summarise(slices: Sequence[Slice], store: Store) -> None:
@@ -174,7 +170,13 @@ def read_csv(path: Path) -> pd.DataFrame:
 
 
 def set_aside(path: Path, slices: Sequence[Slice], store: Store) -> None:
-    """Keep a tidy table that has results which a new one, about to take its place, has not: under another name."""
+    """Keep a tidy table that has results which a new one, about to take its place, has not: under another name.
+
+    Warns
+    -----
+    UserWarning
+        It did so: such results are of other code, data or versions, or of another protocol.
+    """
     there = store.keys()
     kept = {slice_.key[:_KEY] for slice_ in slices if slice_.key in there}
     try:
@@ -182,8 +184,20 @@ def set_aside(path: Path, slices: Sequence[Slice], store: Store) -> None:
     except NPSVMError:  # no table of this version
         lost = True
     if lost:
-        names = (path.with_name(f"{path.stem}.previous{n or ''}.csv") for n in itertools.count())
-        path.replace(next(name for name in names if not name.exists()))
+        names = (path.with_name(f"{path.stem}.previous{n or ''}.csv") for n in itertools.count(1))
+        name = next(name for name in names if not name.exists())
+        path.replace(name)
+        warnings.warn(
+            f"{path} holds results that this run does not use, of another protocol, code or version: kept as "
+            f"{name.name}, from which a run they are of continues.",
+            stacklevel=2,
+        )
+
+
+def tables_in(folder: Path) -> list[Path]:
+    """Return the tidy tables of a folder, those set aside last."""
+    own = folder / "paper.csv"
+    return [path for path in (own, *sorted(folder.glob("paper.previous*.csv"))) if path.is_file()]
 
 
 def take_over(path: Path, slices: Sequence[Slice], store: Store) -> int:
@@ -193,8 +207,11 @@ def take_over(path: Path, slices: Sequence[Slice], store: Store) -> int:
     taken = 0
     for row in read_csv(path).to_dict("records"):
         slice_ = wanted.get(row["key"])
-        if slice_ is not None and slice_.key not in there:
-            with contextlib.suppress(ValueError, KeyError, TypeError):  # a damaged row is done again
-                store.put(slice_.key, json.loads(json.dumps(parsed(row))), about=slice_.about)
+        if slice_ is None or slice_.key in there:
+            continue
+        with contextlib.suppress(ValueError, KeyError, TypeError):  # a damaged row is done again
+            found = json.loads(json.dumps(parsed(row)))
+            if sound.reduced(slice_, found):
+                store.put(slice_.key, found, about=slice_.about)
                 taken += 1
     return taken

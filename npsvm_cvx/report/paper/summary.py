@@ -36,19 +36,19 @@ def report(rows: Sequence[Beside], found: Cells, failed: Failures, table: pd.Dat
         ("of the paper's 144 figures were at hand", str(printed)),
         ("of these were run", str(len(judged))),
         ("reproduce", str(counts[REPRODUCES])),
-        ("do otherwise", str(counts[EXPLAINED])),
-        ("differ", str(counts[DIFFERS])),
+        ("explained by another form or C", str(counts[EXPLAINED])),
+        ("not explained", str(counts[DIFFERS])),
         ("cells of Tables 3 to 6 run", f"{len(ran)} of {len(rows)}"),
     ]
-    medians = {words: optimisms(found, kernel) for kernel, words in tables.KERNEL.items()}
-    if any(medians.values()):
-        shown = ", ".join(f"{np.median(values):.2f}" for values in medians.values() if values)
-        facts.append((f"median optimism, {' and '.join(w for w, values in medians.items() if values)}", shown))
+    optimism = optimisms(rows)
+    if optimism:
+        shown = ", ".join(f"{np.median(values):.2f}" for values in optimism.values())
+        facts.append((f"median optimism, {' and '.join(tables.KERNEL[kernel] for kernel in optimism)}", shown))
     if failed:
         facts.append(("methods failed on a set", str(len(failed))))
     made = [tables.toy_table(found), tables.sets_table(), *tables.paper_tables(rows)]
-    made += [tables.differences_table(rows)]
-    made += tables.experiment_tables(found, table)
+    made += [tables.differences_table(rows, experiments.tried(found, table, protocol))]
+    made += tables.experiment_tables(found, table, protocol)
     made += [tables.friedman_table(found), tables.rank_table(found), tables.wilcoxon_table(found)]
     for nested in (False, True):
         for kernel in tables.KERNEL:
@@ -65,14 +65,18 @@ def report(rows: Sequence[Beside], found: Cells, failed: Failures, table: pd.Dat
     )
 
 
-def optimisms(found: Cells, kernel: str) -> list[float]:
-    """Return the optimism of every cell of the eighteen sets that has one, with one kernel."""
-    wanted = {*sets.TWO_CLASS, *sets.SEVERAL}
-    return [
-        cell.optimism
-        for (dataset, its, _), cell in found.items()
-        if its == kernel and dataset in wanted and not math.isnan(cell.nested)
-    ]
+def optimisms(rows: Sequence[Beside]) -> dict[str, list[float]]:
+    """Return, by kernel, the optimism of those cells of Tables 3 to 6 that have one with every kernel that was run.
+
+    Of the same cells, so that kernels can be compared.
+    """
+    by_kernel: dict[str, dict[tuple[str, str], float]] = {kernel: {} for kernel in tables.KERNEL}
+    for row in rows:
+        if row.ours is not None and not math.isnan(row.ours.nested):
+            by_kernel[row.kernel][row.dataset, row.method] = row.ours.optimism
+    ran = {kernel: values for kernel, values in by_kernel.items() if values}
+    common = set.intersection(*map(set, ran.values())) if ran else set()
+    return {kernel: [values[cell] for cell in sorted(common)] for kernel, values in ran.items() if common}
 
 
 def answer(rows: Sequence[Beside], found: Cells, protocol: Protocol, close: int) -> str:
@@ -90,26 +94,29 @@ def answer(rows: Sequence[Beside], found: Cells, protocol: Protocol, close: int)
     outcomes = [
         f"{len(good)} of the {len(judged)} figures of the paper that were at hand and run here reproduce: the paper's "
         "lies within two standard deviations of our folds"
-        + (f" ({loose} only because those are wide)" if loose else "")
+        + (f" ({loose} of them beyond two standard errors of our mean)" if loose else "")
     ]
-    if by_form := [row for row in explained if not row.why.startswith(experiments.AT_C)]:
-        forms = dict.fromkeys(f"{row.row}, {row.why.partition(':')[0]}" for row in by_form)
-        outcomes.append(f"{len(by_form)} do on another form of the data ({'; '.join(forms)})")
-    if by_c := [row for row in explained if row not in by_form]:
-        outcomes.append(f"{len(by_c)} at another C, which is weak evidence ({_named(by_c)})")
+    if explained:
+        by_form = [row for row in explained if not row.why.startswith(experiments.AT_C)]
+        sure = [row for row in by_form if experiments.BOTH not in row.why]
+        unsure = [row for row in explained if row not in sure]
+        how = [f"{len(sure)} on another form of the data ({_places(sure)})"] if sure else []
+        how += [f"{len(unsure)} less surely, there or at another C ({_places(unsure)})"] if unsure else []
+        outcomes.append(f"{len(explained)} come out otherwise, {' and '.join(how)}")
     if differ:
-        outcomes.append(f"{len(differ)} do not ({_named(differ)})")
+        outcomes.append(f"nothing that was tried gives {len(differ)} ({_places(differ)})")
     if judged:
         said.append("; ".join(outcomes) + ".")
+    optimism = optimisms(rows)
     adds = [
-        f"{np.median(optimism):.1f} ({words}, at most {max(optimism):.1f})"
-        for kernel, words in tables.KERNEL.items()
-        if (optimism := optimisms(found, kernel))
+        f"{np.median(values):.1f} points ({tables.KERNEL[kernel]}, at most {max(values):.1f})"
+        for kernel, values in optimism.items()
     ]
     if adds:
         said.append(
-            f"Reporting the best of the grid, as the paper does, adds a median {' and '.join(adds)} points to nested "
-            "cross-validation on the same folds."
+            f"Reporting the best of the grid, as the paper does, adds a median {' and '.join(adds)} to nested "
+            f"cross-validation on the same folds, over {len(next(iter(optimism.values())))} cells"
+            + (" run with both." if len(adds) > 1 else ".")
         )
     said += _told_apart(found)
     return " ".join(said)
@@ -122,13 +129,21 @@ def _told_apart(found: Cells) -> list[str]:
         if words.startswith("every") and test is not None and test.sets >= 5 and test.contenders >= 5:
             first, last = test.ranks.mean.index[0], test.ranks.mean.index[-1]
             best, worst = test.ranks.mean.iloc[0], test.ranks.mean.iloc[-1]
-            how = f"differ (p = {test.corrected_p:.2g}): {first} is first at {best:.1f}, {last} last at {worst:.1f}"
+            how = f"differ (p = {test.corrected_p:.2g}): {first} best at {best:.1f}, {last} worst at {worst:.1f}"
             if not test.different:
                 how = f"do not differ (p = {test.corrected_p:.2g})"
             said.append(
                 f"Over {test.sets} sets ({tables.KERNEL[kernel]}), average ranks of {test.contenders} methods {how}."
             )
     return said
+
+
+def _places(rows: Sequence[Beside]) -> str:
+    """Name cells, those of one set and method with all their kernels."""
+    kernels: dict[str, list[str]] = {}
+    for row in rows:
+        kernels.setdefault(f"{row.row} {row.column}", []).append(tables.KERNEL[row.kernel])
+    return ", ".join(f"{name} {' and '.join(words)}" for name, words in kernels.items())
 
 
 def _named(rows: Sequence[Beside]) -> str:
@@ -144,6 +159,16 @@ def _loose(rows: Sequence[Beside]) -> str:
     """Name what reproduces by the width of the folds alone."""
     loose = [row for row in rows if row.verdict == REPRODUCES and not row.close]
     return f"; it is above two for some ({_named(loose)})." if loose else "."
+
+
+def _latest(found: Cells) -> str:
+    """Name the cells with the largest shares of stopped trainings."""
+    shares = sorted(((cell.late, key) for key, cell in found.items() if cell.late >= 0.05), reverse=True)[:5]
+    named = ", ".join(
+        f"{sets.LABELS.get(dataset, dataset)} {tables.name_of(method)} {tables.KERNEL[kernel]} {100 * share:.0f} %"
+        for share, (dataset, kernel, method) in shares
+    )
+    return f"; most of them: {named}." if named else "."
 
 
 def notes(rows: Sequence[Beside], found: Cells, protocol: Protocol) -> list[str]:
@@ -169,13 +194,15 @@ def notes(rows: Sequence[Beside], found: Cells, protocol: Protocol) -> list[str]
         "“Reproduces”: the paper's accuracy lies within two standard deviations of our folds. On small sets that is "
         "wide, and weak evidence; the difference in standard errors (Nadeau and Bengio's, which allow for training "
         "parts that overlap) is the sharper figure" + _loose(rows) + " “Explained”: it does not, and another form "
-        "of the data or another C, which this report ran for that cell, comes within two of its own standard "
-        "deviations and nearer. It is a conjecture: other cells were not tried so, and a wide spread explains much.",
+        "of the data comes within two of its own standard deviations and nearer, or another C within two of those of "
+        "the best C. It is a conjecture: other cells were not tried so, and a wide spread explains much; where our own "
+        "figure is within it too, that is said.",
         "1-v-r is read as TWSVM one against the rest, two planes a class, after the paper's [23]; the SVM one against "
-        "the rest is among the variants. CMC is taken as no use against the rest, which the paper's linear SVM "
-        "figure fits; long-term against the rest is 77.4 % one class.",
+        "the rest is among the variants. CMC is taken as no use against the rest; the other two forms have a "
+        "section of their own, and long-term against the rest is 77.4 % one class.",
         f"Every plane is within a relative gap of {protocol.tol:g} of its optimum; of {len(found)} cells, {late} have "
-        "trainings that were stopped before (LIBSVM after a million iterations), and are used as they were.",
+        "trainings that were stopped before (LIBSVM after a million iterations), and are used as they were"
+        + _latest(found),
         f"With the Gaussian kernel, sets of more than {protocol.large:,} samples get {protocol.landmarks} stratified "
         "centres (the rectangular kernel); LIBSVM, which needs none, all of them."
         + (f" Sets were cut to {protocol.max_rows} stratified samples." if protocol.max_rows else ""),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 import pandas as pd
@@ -15,9 +15,10 @@ from ..analysis import Table
 from ..paired import Comparison, wilcoxon_holm
 from ..statistics import Friedman, friedman
 from . import experiments, published, sets, toys
-from .cells import DIFFERS, EXPLAINED, FAILED, NOT_RUN, Beside, Cells, Failures, power
+from .cells import DIFFERS, EXPLAINED, FAILED, NOT_RUN, REPRODUCES, UNKNOWN, Beside, Cells, Failures, power
 from .experiments import QUESTIONS
 from .methods import methods
+from .protocol import Protocol
 from .work import PAPER, family
 
 NAMES = {
@@ -29,8 +30,8 @@ NAMES = {
     "smooth_twsvm": "smooth TWSVM",
     "hnpsvm": "HNPSVM",
     "mbsvm": "MBSVM",
-    "pinball": "pinball",
-    "absolute": "absolute",
+    "pinball": "pinball loss",
+    "absolute": "absolute loss",
     "huber_hinge": "Huber hinge",
     "svm": "SVM",
     "svm_ovr": "SVM 1-v-r",
@@ -158,21 +159,23 @@ def _line(each: Beside) -> dict[str, Entry]:
     }
 
 
-def differences_table(rows: Sequence[Beside]) -> Table:
-    """Return every cell that does not reproduce or that failed, and what was tried of it."""
+def differences_table(rows: Sequence[Beside], tried: Set[tuple[int, str, str]]) -> Table:
+    """Return every cell that is beyond two standard errors or that failed, and what was tried of it."""
     entries: list[list[Entry]] = []
     for each in rows:
-        if each.verdict not in (EXPLAINED, DIFFERS, FAILED):
+        if each.verdict not in (REPRODUCES, EXPLAINED, DIFFERS, FAILED) or each.close:
             continue
+        asked = (each.table, each.row, each.column) in tried
+        said = each.failure or each.why or ("nothing that was tried comes near" if asked else "nothing else was tried")
         ours = each.ours.accuracy if each.ours else None
-        why = {EXPLAINED: each.why, FAILED: each.failure}.get(each.verdict, "nothing that was tried comes near")
+        error = abs(each.difference) / each.ours.error if each.ours and each.ours.error > 0 else None
         number = [each.row, each.column, KERNEL[each.kernel], ours, _known(each.theirs), _known(each.difference)]
-        entries.append([*number, each.verdict, why])
+        entries.append([*number, error, each.verdict, said])
     return Table(
-        "What does not reproduce",
-        "The figures of Tables 3 to 6 beyond two standard deviations, and what was tried that comes within them; the "
-        "trials are below, method by method.",
-        ["set", "method", "kernel", "ours", "the paper's", "difference", "verdict", "meaning"],
+        "What does not reproduce, or barely",
+        "The figures of Tables 3 to 6 beyond two standard errors of our mean, and what was tried of them that comes "
+        "within two standard deviations; the trials are below, method by method.",
+        ["set", "method", "kernel", "ours", "the paper's", "difference", "in se", "verdict", "meaning"],
         entries,
         decimals=2,
     )
@@ -195,9 +198,12 @@ _INTRO = {3: _FIRST, 4: "As Table 3.", 5: "As Table 3.", 6: "As Table 3."}
 
 def variant_table(found: Cells, failures: Failures, kernel: str, names: Sequence[str], *, nested: bool) -> Table:
     """Return the accuracies of every method on every set of some, best of the grid or nested."""
-    chosen = [m for m in methods() if any((d, kernel, m) in found for d in names)]
+    kind = "two" if names[0] in sets.TWO_CLASS else "several"
+    chosen = [name for name, method in methods().items() if method.classes in ("any", kind)]
+    if not any((dataset, kernel, method) in found for dataset in names for method in chosen):
+        chosen = []
     rows: list[list[Entry]] = []
-    for dataset in names:
+    for dataset in names if chosen else ():
         row: list[Entry] = [sets.LABELS[dataset]]
         for method in chosen:
             cell = found.get((dataset, kernel, method))
@@ -206,14 +212,13 @@ def variant_table(found: Cells, failures: Failures, kernel: str, names: Sequence
             else:
                 row.append(cell.nested if nested else cell.accuracy)
         rows.append(row)
-    kind = "two classes" if names[0] in sets.TWO_CLASS else "several classes"
     how = "nested" if nested else "best of the grid"
     intro = (
         "Accuracy in percent at settings chosen on other folds."
         if nested
         else "Best mean accuracy over the folds in percent, by the paper's protocol: what it announces and never shows."
     )
-    title = f"Every variant: {kind}, {KERNEL[kernel]}, {how}"
+    title = f"Every variant: {kind} classes, {KERNEL[kernel]}, {how}"
     return Table(title, intro, ["set", *(name_of(m) for m in chosen)], rows, decimals=2)
 
 
@@ -270,13 +275,13 @@ def friedman_table(found: Cells) -> Table:
         if test is None:
             rows.append([words, len(chosen), *[None] * 6, "too little was run: fewer than five sets have them all"])
             continue
-        left = "; left out: " + ", ".join((*test.ranks.dropped, *test.ranks.failed))
+        gone = {"sets": test.ranks.dropped, "methods": test.ranks.failed}
+        left = "".join(f"; {what} left out: {', '.join(names)}" for what, names in gone.items() if names)
         rows.append(
             [
                 *(words, test.contenders, test.sets, test.statistic),
                 *(_p(test.p), test.corrected, _p(test.corrected_p), f"{test.distance:.2f}"),
-                ("ranks differ" if test.different else "ranks do not differ")
-                + (left if test.ranks.dropped or test.ranks.failed else ""),
+                ("ranks differ" if test.different else "ranks do not differ") + left,
             ]
         )
     return Table(
@@ -361,34 +366,37 @@ def _p(value: float) -> str:
 # --- experiments -------------------------------------------------------------------------------------------
 
 
-def experiment_tables(found: Cells, table: pd.DataFrame) -> list[Table]:
+def experiment_tables(found: Cells, table: pd.DataFrame, protocol: Protocol) -> list[Table]:
     """Return a table for every question of which something was run, the answer first."""
     made = []
     for question in QUESTIONS:
-        lines = experiments.lines(question, found)
+        lines = experiments.lines(question, found, protocol)
         if not lines:
             continue
-        rows: list[list[Entry]] = []
-        for line in lines:
-            known = not math.isnan(line.theirs)
-            near = known and abs(line.cell.accuracy - line.theirs) <= 2 * line.cell.sd
-            verdict = "no figure" if not known else "one fold" if math.isnan(line.cell.sd) else (
-                "reproduces" if near else "differs"
-            )  # fmt: skip
-            rows.append(
-                [
-                    *(line.trial.words, KERNEL[line.kernel], line.column, line.cell.accuracy, line.cell.sd),
-                    *(line.cell.nested, line.theirs if known else None),
-                    *(line.cell.accuracy - line.theirs if known else None, verdict),
-                ]
-            )
+        rows = [_trial(line) for line in lines]
         columns = ["data", "kernel", "method", "accuracy", "sd", "nested", "the paper's", "difference", "verdict"]
         made.append(Table(question.title, f"{question.intro} {answer(lines)}", columns, rows, decimals=2))
-    curves = experiments.curves(table)
+    curves = experiments.curves(table, protocol)
     made += [_segment(curve) for curve in curves if (curve.table, curve.row) == (5, "Segment")]
     if curves:
         made.append(_any_c(curves))
     return made
+
+
+def _trial(line: experiments.Line) -> list[Entry]:
+    """Return a trial's row."""
+    cell, theirs = line.cell, _known(line.theirs)
+    what = [line.trial.words, KERNEL[line.kernel], line.column]
+    if cell is None:
+        return [*what, None, None, None, theirs, None, NOT_RUN]
+    if theirs is None:
+        verdict = UNKNOWN
+    elif math.isnan(cell.sd):
+        verdict = "one fold"
+    else:
+        verdict = REPRODUCES if abs(cell.accuracy - theirs) <= 2 * cell.sd else DIFFERS
+    difference = None if theirs is None else cell.accuracy - theirs
+    return [*what, cell.accuracy, cell.sd, cell.nested, theirs, difference, verdict]
 
 
 def _segment(curve: experiments.Curve) -> Table:
@@ -413,7 +421,8 @@ def _any_c(curves: Sequence[experiments.Curve]) -> Table:
         "The question Segment was asked, asked of every figure of the SVM: the mean accuracy against C, with the "
         f"Gaussian kernel at the best gamma for each C. Of {len(curves)} figures, {len(passed)} lie between the worst "
         f"and the best C ({smaller} of them are met nearest at a C smaller than the best), {above} above the best and "
-        f"{below} below the worst. That a C can be found is weak evidence: a curve passes through many figures."
+        f"{below} below the worst. That a C can be found is weak evidence: a curve passes through many figures. Of "
+        "equal means the smallest C is named, whatever its gamma."
     )
     rows: list[list[Entry]] = []
     for curve in curves:
@@ -424,16 +433,16 @@ def _any_c(curves: Sequence[experiments.Curve]) -> Table:
                 *(curve.means[curve.nearest], power(curve.nearest)),
             ]
         )
-    columns = ["set", "kernel", "the paper's", "best", "best C", "smallest C", "nearest", "nearest C"]
+    columns = ["set", "kernel", "the paper's", "best", "at C", "at the smallest C", "nearest", "at that C"]
     return Table("Every SVM figure: at another C?", intro, columns, rows, decimals=2)
 
 
 def answer(lines: Sequence[experiments.Line]) -> str:
     """Say what the runs of a question show, where the paper's figure is known."""
     said = []
-    known = [line for line in lines if not math.isnan(line.theirs)]
+    known = [line for line in lines if not math.isnan(line.theirs) and line.cell is not None]
     for kernel, column in dict.fromkeys((line.kernel, line.column) for line in known):
         mine = [line for line in known if (line.kernel, line.column) == (kernel, column)]
-        shown = "; ".join(f"{line.cell.accuracy:.2f} ({line.trial.words})" for line in mine)
+        shown = "; ".join(f"{line.cell.accuracy:.2f} ({line.trial.words})" for line in mine if line.cell)
         said.append(f"{column}, {KERNEL[kernel]}: the paper {mine[0].theirs:.2f}, here {shown}.")
     return " ".join(said)

@@ -73,6 +73,12 @@ def slices(protocol: Protocol) -> list[Slice]:
     return sorted(found, key=_stage)
 
 
+@cache
+def planned(protocol: Protocol) -> frozenset[tuple[str, str, str]]:
+    """Return the cells, by set, kernel and method, that a report of this protocol would have with time enough."""
+    return frozenset((slice_.dataset, slice_.kernel, slice_.method) for slice_ in slices(protocol))
+
+
 def _stage(slice_: Slice) -> int:
     """Return when a slice's turn is: the paper's own figures first, and what takes long last."""
     paper, linear = slice_.method in PAPER[family(slice_.dataset)], slice_.gamma is None
