@@ -33,7 +33,7 @@ EXPERIMENTS: dict[str, Sequence[str]] = {
 """Other forms of the sets, and the methods asked about them."""
 
 _ALSO_RBF = ("glass_with_id", "wpbc_without_time", "wpbc_with_id", "vowel_split")
-_SVM_RBF = ("vowel_speakers",)
+_SVM_RBF = ("vowel_speakers", "car_ordered")
 _SLOW = ("absolute", "pinball")  # with kernels or many samples, by a multiple
 _MANY_MARGINS = ("twsvm", "tbsvm")  # all other classes are margin rows
 _PROGRAM = ("l1_ls_twsvm",)  # a linear program a setting, where others share a decomposition
