@@ -309,6 +309,8 @@ def test_another_C_is_asked_of_every_figure_of_the_svm_and_is_no_more_than_that(
     }
     found["segment", "linear", "svm"] = cell(96, 0.2)  # a curve that jumps past a figure does not give it
     assert experiments.explanations(found, table, QUICK) == {}
+    found["segment", "linear", "svm"] = cell(91.2, 1)  # the best itself is no other C
+    assert experiments.explanations(found, pd.DataFrame([curve_of([80, 85, 88, 90, 91.2])]), QUICK) == {}
     (above,) = experiments.curves(pd.DataFrame([curve_of([80, 85, 88, 90, 91])]), QUICK)
     assert not above.passes
     made = {each.title: each for each in tables.experiment_tables({}, table, protocol.QUICK)}

@@ -130,7 +130,8 @@ def explanations(found: Cells, table: pd.DataFrame, protocol: Protocol) -> dict[
                 why.setdefault((number, row, column), []).append(said)
     for curve in curves(table, protocol):
         ours = found.get((curve.dataset, published.KERNELS[curve.table], "svm"))
-        if ours is not None and abs(curve.means[curve.nearest] - curve.theirs) <= 2 * ours.sd:
+        off = abs(curve.means[curve.nearest] - curve.theirs)
+        if ours is not None and off <= 2 * ours.sd and round(off, 6) < round(abs(ours.accuracy - curve.theirs), 6):
             there = f"{AT_C}{power(curve.nearest)} in place of the best: {curve.means[curve.nearest]:.2f}"
             why.setdefault((curve.table, curve.row, curve.column), []).append(there)
     return {key: OR.join(words) for key, words in why.items()}

@@ -166,7 +166,10 @@ def differences_table(rows: Sequence[Beside], tried: Set[tuple[int, str, str]]) 
         if each.verdict not in (REPRODUCES, EXPLAINED, DIFFERS, FAILED) or each.close:
             continue
         asked = (each.table, each.row, each.column) in tried
-        said = each.failure or each.why or ("nothing that was tried comes near" if asked else "nothing else was tried")
+        near = "nearer" if each.verdict == REPRODUCES else "near"
+        said = (
+            each.failure or each.why or (f"nothing that was tried comes {near}" if asked else "nothing else was tried")
+        )
         ours = each.ours.accuracy if each.ours else None
         error = abs(each.difference) / each.ours.error if each.ours and each.ours.error > 0 else None
         number = [each.row, each.column, KERNEL[each.kernel], ours, _known(each.theirs), _known(each.difference)]
