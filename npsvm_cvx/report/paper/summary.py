@@ -36,7 +36,7 @@ def report(rows: Sequence[Beside], found: Cells, failed: Failures, table: pd.Dat
         ("of the paper's 144 figures were at hand", str(printed)),
         ("of these were run", str(len(judged))),
         ("reproduce", str(counts[REPRODUCES])),
-        ("explained by another form or C", str(counts[EXPLAINED])),
+        ("explained by what was tried", str(counts[EXPLAINED])),
         ("not explained", str(counts[DIFFERS])),
         ("cells of Tables 3 to 6 run", f"{len(ran)} of {len(rows)}"),
     ]
@@ -100,7 +100,7 @@ def answer(rows: Sequence[Beside], found: Cells, protocol: Protocol, close: int)
         by_form = [row for row in explained if not row.why.startswith(experiments.AT_C)]
         sure = [row for row in by_form if experiments.BOTH not in row.why]
         unsure = [row for row in explained if row not in sure]
-        how = [f"{len(sure)} on another form of the data ({_places(sure)})"] if sure else []
+        how = [f"{len(sure)} on another form of the data or with another kernel ({_places(sure)})"] if sure else []
         how += [f"{len(unsure)} less surely, there or at another C ({_places(unsure)})"] if unsure else []
         outcomes.append(f"{len(explained)} come out otherwise, {' and '.join(how)}")
     if differ:
