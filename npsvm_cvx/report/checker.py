@@ -41,8 +41,7 @@ def build(out: Path, *, quick: bool = False, jobs: int = 2, on_progress: Progres
     NPSVMError
         The folder cannot be written, or jobs is not positive.
     """
-    if jobs < 1:
-        raise NPSVMError(f"jobs={jobs!r} must be at least 1.")
+    runner.check_jobs(jobs)
     with Store(out / "results.sqlite") as store:
         tables = collect(store, out, quick=quick, jobs=jobs, on_progress=on_progress)
     if (out / "README.md").exists() and (out / "index.html").exists():

@@ -159,8 +159,7 @@ def build(
     NPSVMError
         What :func:`contenders` refuses, an unknown set, or a folder that cannot be written.
     """
-    if jobs < 1:
-        raise NPSVMError(f"jobs={jobs!r} must be at least 1.")
+    runner.check_jobs(jobs)
     check(files=files, data=data)
     chosen = tuple(dict.fromkeys(data)) or (QUICK_SETS if quick else SETS)
     folds = QUICK_FOLDS if quick else FOLDS

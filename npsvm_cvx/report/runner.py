@@ -184,6 +184,12 @@ def complete(
     return done + elsewhere == len(work)
 
 
+def check_jobs(jobs: int) -> None:
+    """Raise NPSVMError where there would be no worker."""
+    if jobs < 1:
+        raise NPSVMError(f"jobs={jobs!r} must be at least 1.")
+
+
 class Spread(Protocol):
     """A way to have tasks done: yields each with its result, in whatever order they end."""
 

@@ -19,7 +19,6 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from .. import catalog, datasets, planes
-from ..errors import NPSVMError
 from ..reading import NotCompilable
 from ..solution import solve
 from ..store import Store, key_of
@@ -104,8 +103,7 @@ def build(out: Path, *, quick: bool = False, jobs: int = 2, on_progress: Progres
     NPSVMError
         The folder cannot be written, or jobs is not positive.
     """
-    if jobs < 1:
-        raise NPSVMError(f"jobs={jobs!r} must be at least 1.")
+    runner.check_jobs(jobs)
     work = tasks(quick)
     total = len(work) + checker.size(quick)
     with Store(out / "results.sqlite") as store:

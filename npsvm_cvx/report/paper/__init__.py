@@ -12,7 +12,7 @@ from pathlib import Path
 from ...errors import NPSVMError
 from ...store import FILE, Store
 from .. import latex, render
-from ..runner import Progress, Spread, by_joblib
+from ..runner import Progress, Spread, by_joblib, check_jobs
 from . import cells, experiments, figures, protocol, results, summary, work
 
 
@@ -71,8 +71,7 @@ def check(
     *, jobs: int = 2, backend: str = "loky", scheduler: str | None = None, time_limit: float | None = None
 ) -> Spread:
     """Refuse wrong arguments of :func:`build` before anything is made; return how its work will be spread."""
-    if jobs < 1:
-        raise NPSVMError(f"jobs={jobs!r} must be at least 1.")
+    check_jobs(jobs)
     if time_limit is not None and not time_limit >= 0:
         raise NPSVMError(f"time_limit={time_limit!r} must not be negative.")
     return by_joblib(jobs, backend, scheduler)

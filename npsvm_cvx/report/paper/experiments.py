@@ -176,8 +176,6 @@ def curves(table: pd.DataFrame, protocol: Protocol) -> list[Curve]:
     for number, kernel in published.KERNELS.items():
         for dataset in sets.TWO_CLASS if number in (3, 4) else sets.SEVERAL:
             rows = ran[(ran["dataset"] == dataset) & (ran["kernel"] == kernel)].to_dict("records")
-            if not rows:
-                continue
             if len(rows) != (1 if kernel == "linear" else len(protocol.gammas)):
                 continue
             best = np.max([parsed(row)["curve"] for row in rows], axis=0)
@@ -193,6 +191,7 @@ class Line:
     """One trial of a question with one method, the kernel of the paper's table, and its figure there."""
 
     trial: Trial
+    table: int
     kernel: str
     method: str
     column: str
@@ -215,19 +214,17 @@ def lines(question: Question, found: Cells, protocol: Protocol) -> list[Line]:
                     continue
                 key = (trial.dataset, trial.kernel or kernel, method)
                 if key in found or key in planned(protocol):
-                    rows.append(Line(trial, kernel, method, column, found.get(key), theirs))
+                    rows.append(Line(trial, number, kernel, method, column, found.get(key), theirs))
     return rows if any(line.cell is not None for line in rows) else []
 
 
 def tried(found: Cells, table: pd.DataFrame, protocol: Protocol) -> set[tuple[int, str, str]]:
     """Return the cells of the paper's tables of which anything else was tried here."""
-    numbers = {kernel: [n for n, k in published.KERNELS.items() if k == kernel] for kernel in ("linear", "rbf")}
     asked = {
-        (number, question.row, line.column)
+        (line.table, question.row, line.column)
         for question in QUESTIONS
         for line in lines(question, found, protocol)
         if line.cell is not None and line.trial is not question.trials[0]
-        for number in numbers[line.kernel]
     }
     return asked | {(curve.table, curve.row, curve.column) for curve in curves(table, protocol)}
 
