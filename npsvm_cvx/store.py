@@ -24,6 +24,7 @@ FILE = "results.sqlite"
 
 
 _ADDED = ("about", "saved")  # columns that the first stores had not
+_WAY_OUT = ": remove it, or choose another folder"
 
 
 def key_of(**parts: Any) -> str:
@@ -85,11 +86,9 @@ class Store:
             self._connection.close()
             raise
         except sqlite3.DatabaseError as error:
-            foreign = "not a database" in str(error)
-            what = (
-                "is not a results store: remove it, or choose another folder" if foreign else f"cannot be used: {error}"
-            )
-            raise NPSVMError(f"{path} {what}.") from error
+            what = "is not a results store" if "not a database" in str(error) else f"cannot be used: {error}"
+            way_out = _WAY_OUT if create and what.startswith("is not") else ""  # no advice to remove what is looked at
+            raise NPSVMError(f"{path} {what}{way_out}.") from error
         except OSError as error:
             raise NPSVMError(f"{path.parent} cannot be written: {error.strerror or error}.") from error
 
@@ -99,7 +98,7 @@ class Store:
         ours = tables == {"results"} and {"key", "value"} <= self._columns() <= {"key", "value", *_ADDED}
         if not ours and (tables or not create):
             holds = "its tables are another program's" if tables else "it is empty"
-            raise NPSVMError(f"{self.path} is not a results store ({holds}): remove it, or choose another folder.")
+            raise NPSVMError(f"{self.path} is not a results store ({holds}){_WAY_OUT if create else ''}.")
 
     def _columns(self) -> set[str]:
         return {row[1] for row in self._connection.execute("PRAGMA table_info(results)")}
@@ -188,7 +187,7 @@ class Store:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            raise NPSVMError(f"{self.path} is damaged ({error}): remove it, or choose another folder.") from error
+            raise NPSVMError(f"{self.path} is damaged ({error}){_WAY_OUT}.") from error
 
     def close(self) -> None:
         """Close the file."""
